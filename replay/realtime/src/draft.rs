@@ -321,7 +321,7 @@ mod tests {
             drafted(&text).expect("a draft")
         };
         let (short, long) = (with(1000), with(3000));
-        assert_eq!(long.bytes_total, 58 * long.frames_total);
+        assert_eq!(long.bytes_total, 60 * long.frames_total);
         // Two iterations of 2000 more frames of 60 bytes and 24 beside them, each 672 ns at 1 Gbit/s.
         let longer = long.duration_ps - short.duration_ps;
         assert!((longer - 4000 * 672_000).abs() < 1000, "{longer} ps");

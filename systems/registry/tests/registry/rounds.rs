@@ -238,6 +238,8 @@ impl World {
                 elements: own as u16,
             };
             assert_eq!(trio_ml::Header::parse(payload), Some(header));
+            let padding = &payload[trio_ml::HEADER + own * 4..];
+            assert!(bytes.len() >= trio_ml::FRAME_MIN && padding.iter().all(|byte| *byte == 0), "{bytes:?}");
             (trio_ml::values(payload, &header), own)
         } else {
             let header = switchml::Header {

@@ -13,10 +13,8 @@ use pktgen_engine::clause::{ClauseBreach, ClauseProbe, ProbeFrame, ProbeGround, 
 use pktgen_wire::wire::frame::{Datagram, HEAD, Ip, SERVER_IP, Template, group_ip, source_ip, worker_ip};
 use pktgen_wire::wire::integers::emit_values;
 
-use crate::format::{AGED, HEADER, Header, PORT, STRAGGLER, frame_bytes, values};
+use crate::format::{AGED, FRAME_MIN, HEADER, Header, PORT, STRAGGLER, frame_bytes, values};
 
-/// Length of Ethernet's shortest frame.
-const FRAME_MIN: usize = 60;
 /// Key in a probe's memory besides the next block of each job: an earlier probe may have left blocks in progress.
 const UNFINISHED: u64 = u64::MAX;
 /// The same: the device may have removed a straggler, of which it notified the workers.

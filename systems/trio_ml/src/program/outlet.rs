@@ -1,6 +1,6 @@
 //! Output of the program: Results up or down (Trio §4, "Result packet"), notifications of stragglers (§5).
 
-use crate::format::{AGE_NONE, AGED, HEADER, Header, PORT, STRAGGLER, frame_bytes};
+use crate::format::{AGE_NONE, AGED, FRAME_MIN, HEADER, Header, PORT, STRAGGLER, frame_bytes};
 use pktgen_core::record::{Action, PacketId, Reason};
 use pktgen_core::time::Time;
 use pktgen_core::topology::NO_PORT;
@@ -12,9 +12,6 @@ use super::table::BlockRecord;
 use pktgen_engine::frame::{Frame, Kind};
 use pktgen_engine::target::context::Context;
 use pktgen_engine::target::program::Place;
-
-/// Ethernet pads shorter frames to this length.
-const FRAME_MIN: usize = 60;
 
 /// Writes a downward frame into a new buffer, without a packet id of its own.
 fn write(t: Time, template: &Template, header: &Header, sums: &[i32], place: &Place, context: &mut Context) -> Frame {

@@ -44,7 +44,7 @@ pub(super) struct Setup {
 }
 
 pub(super) fn setups() -> impl Strategy<Value = Setup> {
-    let shape = (1u32..4, 1u32..6, prop_oneof![Just(1u32), 2u32..8, 8u32..80], 0u32..2, 1u32..7);
+    let shape = (1u32..4, 1u32..6, prop_oneof![Just(1u32), 2u32..8, 8u32..80], 0u32..5, 1u32..7);
     let pace = (
         prop_oneof![Just(1u32), 2u32..9, Just(64)],
         prop::sample::select(vec!["skip", "join", "compute", "abandon"]),
