@@ -231,7 +231,8 @@ rows! {
     /// A result that a worker of synchronous training got.
     Reply = RESULTS, "synchronous training: a result at a worker", ordered by "t_recv_ps" {
         t_recv: Time as "t_recv_ps" in PS, "When its last bit arrived.";
-        t_sent: Option<Time> as "t_sent_ps" in PS, "When the worker sent its own contribution to the block; empty if it had not.";
+        t_sent: Option<Time> as "t_sent_ps" in PS,
+            "When the worker sent its own contribution to the block; empty if it had not, or has left the iteration.";
         worker: u32 as "worker" in NUMBER, "Worker.";
         job: u16 as "job" in NUMBER, "Job of the worker.";
         seq: u32 as "seq" in NUMBER, "The block, numbered over all iterations.";
