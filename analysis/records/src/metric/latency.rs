@@ -1,7 +1,7 @@
 //! Latency in devices and from host to host (design §4).
 //!
 //! Device: from a packet's last bit in to its first bit out, over all packets that departed themselves, at every device
-//! that they passed. Host: from sending to reception of the newest member.
+//! that they passed. Host: from sending to reception of the packet that names an aggregate.
 
 use pktgen_core::Result;
 use pktgen_core::definition::{Better, Definition};
@@ -51,10 +51,22 @@ const DEVICE: [Definition; 4] = [
 ];
 /// Definitions for hosts.
 pub const HOST: [Definition; 4] = [
-    host("host_latency_mean", "Mean time from sending to reception of the newest member of a packet."),
-    host("host_latency_p50", "Median time from sending to reception of the newest member of a packet."),
-    host("host_latency_p99", "99th percentile of the time from sending to reception of the newest member of a packet."),
-    host("host_latency_max", "Maximum time from sending to reception of the newest member of a packet."),
+    host(
+        "host_latency_mean",
+        "Mean time from the sending of `received.packet`, which names an aggregate, to reception.",
+    ),
+    host(
+        "host_latency_p50",
+        "Median time from the sending of `received.packet`, which names an aggregate, to reception.",
+    ),
+    host(
+        "host_latency_p99",
+        "99th percentile of the time from the sending of `received.packet`, which names an aggregate, to reception.",
+    ),
+    host(
+        "host_latency_max",
+        "Maximum time from the sending of `received.packet`, which names an aggregate, to reception.",
+    ),
 ];
 
 impl Metric for Latency {

@@ -178,13 +178,14 @@ rows! {
     /// One packet at the parameter server.
     Received = RECEIVED, "one packet at the parameter server", ordered by "t_recv_ps" {
         t_recv: Time as "t_recv_ps" in PS, "When its last bit arrived.";
-        packet: PacketId as "packet" in NUMBER, "Which packet; an aggregate is known by its newest member, and a result of SwitchML on wires with retransmissions by its first transmission.";
+        packet: PacketId as "packet" in NUMBER,
+            "Which packet. An aggregate is known by its newest member; in training by the packet that opened the sum (Trio-ML, Libra), that of its lowest worker (SwitchML; on wires with retransmissions its first transmission), or the one that carries the sum (ATP).";
         cluster: Option<u16> as "cluster" in NUMBER,
             "The cluster whose age it refreshes; 65535 for traffic that belongs to none. Empty in training.";
         job: Option<u16> as "job" in NUMBER, "The job whose sum it is, or of whose worker, in training.";
-        newest_worker: u32 as "newest_worker" in NUMBER, "Worker of the newest member.";
-        newest_seq: u32 as "newest_seq" in NUMBER, "Sequence number of the newest member; of a part of a sum, that of `packet`.";
-        newest_gen: Time as "newest_gen_ps" in PS, "When the newest member was generated.";
+        newest_worker: u32 as "newest_worker" in NUMBER, "Worker of the newest member; in training, of `packet`.";
+        newest_seq: u32 as "newest_seq" in NUMBER, "Sequence number of the newest member; in training, of `packet`.";
+        newest_gen: Time as "newest_gen_ps" in PS, "When the newest member was generated; 0 in training: results carry no generation time.";
         count: u16 as "count" in "updates", "How many updates its content represents.";
         bytes: u32 as "bytes" in BYTES, "Length of the frame.";
         reward: Option<f32> as "reward" in REWARD, "Mean reward of the members, weighted by their counts.";
@@ -282,7 +283,7 @@ rows! {
     Stamp = STAMPS, "with `transport.stamps`: a packet of `received`; with `transport.sent_stamps_every`: a marked frame of the workers", ordered by "t_ps" {
         t: Time as "t_ps" in PS, "When the packet had been read, or just before the call that sent it, by the run's clock.";
         packet: Option<PacketId> as "packet" in NUMBER,
-            "Which packet was received; an aggregate is known by its newest member. Empty for one that was sent.";
+            "Which packet was received, as in `received`. Empty for one that was sent.";
         received_ns: Option<i64> as "received_ns" in NS,
             "When it arrived, by the clock that `clocks` of the manifest names and `stamp_clocks` measures; empty if it was \
              not stamped, or was sent.";
