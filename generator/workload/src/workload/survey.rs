@@ -1,5 +1,6 @@
 //! What must be known of traces before they are replayed, one after the other.
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use crate::config::{FromValue, Value, settings};
@@ -136,16 +137,20 @@ impl Survey {
 /// Two traces that cannot follow each other.
 fn differ(place: &str, one: (&Path, &Population), other: (&Path, &Population)) -> Error {
     let say = |(path, population): (&Path, &Population)| {
-        let plain = population.cluster_of.iter().filter(|c| **c == NO_CLUSTER).count();
-        let senders = population.len() - plain;
+        let own: Vec<u16> = population.cluster_of.iter().copied().filter(|c| *c != NO_CLUSTER).collect();
         format!(
-            "{} has {senders} workers in {} clusters and {plain} senders of background traffic",
+            "{} has {} workers in {} clusters and {} senders of background traffic",
             path.display(),
-            population.clusters()
+            own.len(),
+            own.iter().collect::<BTreeSet<_>>().len(),
+            population.len() - own.len()
         )
     };
+    let mut pairs = one.1.cluster_of.iter().zip(&other.1.cluster_of);
+    let elsewhere = pairs.position(|(before, now)| before != now);
+    let first = elsewhere.map_or(String::new(), |worker| format!(", and worker {worker} is not in the same cluster"));
     Error::config(format!(
-        "{place}: {}, but {}; traces that are replayed one after the other must have the same workers in the same \
+        "{place}: {}, but {}{first}; traces that are replayed one after the other must have the same workers in the same \
          clusters; `pktgen trace scale` makes them alike",
         say(one),
         say(other)

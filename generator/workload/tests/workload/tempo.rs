@@ -154,12 +154,14 @@ fn traces_of_other_workers_are_refused() {
     let a = trace(folder.path(), "a.parquet", [0, MS]);
     let more = written(folder.path(), "more.parquet", [UPDATE, Update { worker: 1, ..UPDATE }]);
     let plain = written(folder.path(), "plain.parquet", [Update { cluster: NO_CLUSTER, reward: None, ..UPDATE }]);
+    let far = written(folder.path(), "far.parquet", [Update { cluster: 5, ..UPDATE }]);
     let gone = folder.path().join("gone.parquet");
     let late = trace(folder.path(), "late.parquet", [0, Time::MAX / 2]);
     assert!(open(&replay(&[&a, &gone], "", "")).is_err());
     for (paths, words) in [
         (&[&*a, &more][..], ["workload.trace", "more.parquet has 2 workers"]),
         (&[&a, &plain], ["workload.trace", "0 workers in 0 clusters and 1 senders"]),
+        (&[&a, &far], ["far.parquet has 1 workers in 1 clusters", ", and worker 0 is not in the same cluster"]),
         (&[], ["workload.trace", "at least one"]),
         (&[&late], ["schedule.speed", "26 days"]),
         (&[&late, &late], ["workload.trace", "26 days"]),
