@@ -67,8 +67,9 @@ impl StragglerCounts {
                 verdict.temporary += 1;
             }
         }
-        // A job without sources could never resume: if all would be removed, all stay.
-        if settings.remove_stragglers && verdict.permanent.len() < mask.count() as usize {
+        // A job without sources could never resume: if none would be left, readmitted ones included, all stay.
+        let sources = mask.count() as usize + verdict.readmitted.len();
+        if settings.remove_stragglers && verdict.permanent.len() < sources {
             verdict.removed.clone_from(&verdict.permanent);
             verdict.removed.iter().for_each(|source| self.removed.insert(*source));
         }

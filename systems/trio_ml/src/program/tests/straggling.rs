@@ -132,3 +132,25 @@ fn a_job_keeps_its_sources_where_all_would_go() {
     assert_eq!((rig.counter("permanent_stragglers"), rig.counter("removed_stragglers")), (3, 0));
     rig.sent();
 }
+
+/// Source 2 is removed, and sends again or not; sources 0 and 1 then miss half of the blocks each.
+#[test]
+fn a_source_that_comes_back_lets_the_others_go() {
+    let keys: [(&str, Value); 3] =
+        [("chip", "none".into()), ("remove_stragglers", true.into()), ("straggler_misses", 0.3.into())];
+    for (is_back, removed) in [(true, 3), (false, 1)] {
+        let mut rig = Rig::new(vec![job(&[(0, 1), (1, 1), (2, 1)], None, &[0])], &keys);
+        send(&mut rig, 0, 0..12, |_| vec![0, 1]);
+        rig.pass(SECOND);
+        send(&mut rig, SECOND, 12..13, |_| vec![0, 1]);
+        assert_eq!((rig.counter("removed_stragglers"), rig.counter("readmitted_stragglers")), (1, 0));
+        send(&mut rig, SECOND, 13..25, |block| vec![(block % 2) as u8]);
+        send(&mut rig, SECOND, 24..25, |_| if is_back { vec![2] } else { Vec::new() });
+        rig.pass(2 * SECOND);
+        send(&mut rig, 2 * SECOND, 25..26, |_| vec![0, 1, 2]);
+        assert_eq!(rig.counter("permanent_stragglers"), 3, "source 2 once, then sources 0 and 1");
+        assert_eq!(rig.counter("removed_stragglers"), removed, "nobody would be left without source 2");
+        rig.finish();
+        rig.sent();
+    }
+}
