@@ -113,6 +113,8 @@ pub struct Worker {
     silent_since: Time,
     silences: u32,
     sent: u32,
+    /// Whether the last packet of the iteration, which may have fewer elements, is among them.
+    sent_last: bool,
     /// Departure of each block of the iteration; [`NEVER`] if it has not left.
     left_at: Vec<Time>,
     /// Frames handed over that have not left.
@@ -136,9 +138,9 @@ const THRESHOLD: u32 = 100;
 /// The maximum attempt of a block: SwitchML's packets have 7 bits for it (`systems/switchml/src/format.rs`).
 pub(super) const ATTEMPT_MAX: u8 = i8::MAX as u8;
 
-/// Returns the part of `elements` that `sent` of all `packets` carry: the product may need more than 64 bits.
-fn share_of(elements: u64, sent: u32, packets: u32) -> u64 {
-    (u128::from(elements) * u128::from(sent) / u128::from(packets)) as u64
+/// Returns the part of `elements` that `sent` are of `all`: the product may need more than 64 bits.
+fn share_of(elements: u64, sent: u64, all: u64) -> u64 {
+    (u128::from(elements) * u128::from(sent) / u128::from(all)) as u64
 }
 
 impl Worker {
@@ -171,6 +173,7 @@ impl Worker {
             silent_since: 0,
             silences: 0,
             sent: 0,
+            sent_last: false,
             left_at: vec![NEVER; layout.packets() as usize],
             unsent: 0,
             link_free: 0,
@@ -313,6 +316,7 @@ impl Worker {
         self.silent_since = t;
         self.unsent += 1;
         self.sent += 1;
+        self.sent_last |= block as usize + 1 == self.left_at.len();
         self.outstanding += 1;
         Some((block, 0))
     }
@@ -502,9 +506,18 @@ impl Worker {
         self.begin(t, layout, settings, host);
     }
 
+    /// Returns the gradients other than 0 in the packets that it sent, whose share is that of the whole model.
+    fn sent_nonzero(&self, layout: &Layout) -> u64 {
+        let dense = &layout.dense;
+        let per_packet = u64::from(dense.elements_per_packet());
+        let whole = u64::from(self.sent.saturating_sub(layout.lead())) * per_packet;
+        let absent = per_packet - u64::from(dense.elements_of(dense.blocks() - 1));
+        let sent = if self.sent_last { whole.saturating_sub(absent) } else { whole };
+        share_of(dense.nonzero(), sent, dense.elements_total())
+    }
+
     fn record(&self, t_end: Time, layout: &Layout, missed: bool, host: &mut Host) {
         let (round, packets) = (&self.rounds[0], layout.packets());
-        let elements = share_of(layout.dense.nonzero(), self.sent, packets);
         host.iterations.push(Iteration {
             t_start: self.t_start,
             t_ready: self.t_ready,
@@ -517,7 +530,7 @@ impl Worker {
             skipped: packets - self.sent,
             degraded: round.degraded,
             sources: round.sources,
-            elements,
+            elements: self.sent_nonzero(layout),
             missed,
         });
     }
@@ -536,7 +549,7 @@ impl Worker {
         debug_assert_eq!(self.left_at.len(), blocks as usize);
         self.left_at.fill(NEVER);
         self.attempts.fill(0);
-        (self.next, self.outstanding, self.sent) = (0, 0, 0);
+        (self.next, self.outstanding, self.sent, self.sent_last) = (0, 0, 0, false);
         (self.oldest, self.overtaken_to) = (0, 0);
         self.freed.clear();
         self.waiting.clear();

@@ -21,12 +21,11 @@ struct Bed {
 
 impl Bed {
     fn new(window: u32, settings: impl FnOnce(Settings) -> Settings) -> Self {
-        let plan = DensePlan {
-            elements_total: u64::from(BLOCKS) * 64,
-            elements_per_packet: 64,
-            compute: 0,
-            ..DensePlan::default()
-        };
+        Bed::of(u64::from(BLOCKS) * 64, window, settings)
+    }
+
+    fn of(elements_total: u64, window: u32, settings: impl FnOnce(Settings) -> Settings) -> Self {
+        let plan = DensePlan { elements_total, elements_per_packet: 64, compute: 0, ..DensePlan::default() };
         let layout = Layout::new(Arc::new(Dense::new(plan, Seed(1)).unwrap()), Scaling::Fixed(1.0), window);
         let settings = settings(Settings {
             window,
@@ -201,7 +200,21 @@ fn the_share_of_a_large_model_does_not_overflow() {
     assert_eq!(share_of(1000, 1, 3), 333);
     let (elements, packets) = (1 << 38, 1 << 28);
     assert_eq!(share_of(elements, packets / 2, packets), elements / 2);
-    assert_eq!(share_of(u64::MAX, u32::MAX, u32::MAX), u64::MAX);
+    assert_eq!(share_of(u64::MAX, u64::MAX, u64::MAX), u64::MAX);
+}
+
+/// Results of the other blocks were there before it sent anything.
+#[test]
+fn a_short_last_block_counts_as_the_elements_that_it_has() {
+    let (last, whole) = (BLOCKS - 1, u64::from(BLOCKS - 1) * 64);
+    for (early, sent, elements) in [(0..0, BLOCKS, whole + 1), (0..last, 1, 1), (last..BLOCKS, last, whole)] {
+        let mut bed = Bed::of(whole + 1, BLOCKS, |s| Settings { order: Order::Outstanding, ..s });
+        early.clone().for_each(|block| bed.result(block, false));
+        bed.send();
+        (0..BLOCKS).filter(|block| !early.contains(block)).for_each(|block| bed.result(block, false));
+        let row = &bed.host.iterations[0];
+        assert_eq!((row.sent, row.skipped, row.elements), (sent, BLOCKS - sent, elements));
+    }
 }
 
 #[test]
