@@ -337,6 +337,14 @@ impl Ledger {
         all.iter().map(fates::Fates::balance).collect()
     }
 
+    /// Returns whether a result is under way, or a part of one; false for other families.
+    pub(crate) fn is_result_under_way(&mut self, packet: PacketId) -> bool {
+        match &mut self.account {
+            Account::Results(own) => own.is_under_way(packet),
+            Account::Updates(_) | Account::Pairs(_) => false,
+        }
+    }
+
     /// Returns the goal and its progress.
     #[inline]
     pub fn goal(&self) -> Option<&Goal> {

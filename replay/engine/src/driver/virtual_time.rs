@@ -10,11 +10,11 @@ mod places;
 mod remote;
 mod struck;
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use pktgen_core::Result;
-use pktgen_core::record::{Book, Counters, Fault, LinkLoad, Note, PacketId, Sent, SumOk};
+use pktgen_core::record::{Book, Counters, Fault, LinkLoad, Note, PacketId, Reason, Sent, SumOk};
 use pktgen_core::time::{HORIZON, NEVER, Time};
 use pktgen_core::topology::NodeId;
 use pktgen_wire::wire::update::digest;
@@ -91,6 +91,8 @@ pub struct Simulation {
     faults: Option<LinkFaults>,
     /// Valid only if links have faults.
     faults_slot: u32,
+    /// Results under way of which a device dropped a copy: the last such device, and its reason.
+    results_dropped: BTreeMap<PacketId, (u16, Reason)>,
     /// Number of frames handed at once to a host that does not react. Small if there are many hosts: buffers are held
     /// as long as the slowest one's.
     burst: usize,
@@ -177,8 +179,11 @@ impl Simulation {
         } = parts;
         let (mut slots, unsettled) = (Vec::new(), remote.is_some());
         let mut places = places(&topology, &mut devices, remote, facts.flows.is_some(), &mut slots);
+        // What a server's results sum has been delivered.
+        let is_served = places.iter().any(|place| matches!(place, Place::Server(_)));
         for (id, place) in places.iter_mut().enumerate() {
             if let Place::Device(device) = place {
+                device.books.results_dropped = (!is_served).then(Vec::new);
                 device.timer_slot = slots.len() as u32;
                 slots.push(Slot::Timer { node: id as NodeId });
             }
@@ -212,6 +217,7 @@ impl Simulation {
             server_slot,
             faults,
             faults_slot,
+            results_dropped: BTreeMap::new(),
             facts,
             unsettled,
             failure: None,
@@ -297,6 +303,9 @@ impl Simulation {
         }
         progress(self.sent);
         self.hand_over_rest(if early { end } else { NEVER });
+        if !early {
+            self.book_lost_results(recorder)?;
+        }
         Ok(Outcome { interrupted, cut, beyond_horizon, goal_reached, events, ..self.finish(!early) })
     }
 
@@ -540,6 +549,11 @@ impl Simulation {
         for row in rows.drain(..) {
             self.ledger.book(&row);
             recorder.book(&row)?;
+        }
+        for (packet, reason) in device.books.results_dropped.iter_mut().flat_map(|dropped| dropped.drain(..)) {
+            if self.ledger.is_result_under_way(packet) {
+                self.results_dropped.insert(packet, (device.books.node, reason));
+            }
         }
         self.carry();
         Ok(())

@@ -54,6 +54,11 @@ impl Results {
         }
     }
 
+    /// Returns whether a packet is under way, with others or alone.
+    pub(super) fn is_under_way(&mut self, packet: PacketId) -> bool {
+        self.chains.group(packet).is_some()
+    }
+
     /// Records the first arrival of a result.
     pub(super) fn received(&mut self, receipt: &Receipt, counts: &mut FateCounts) -> SumOk {
         let packet = self.sent_as(receipt.packet, receipt.count);

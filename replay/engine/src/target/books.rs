@@ -3,7 +3,7 @@
 use pktgen_core::record::{Action, Book, PacketId, Reason};
 use pktgen_core::time::Time;
 
-use crate::frame::Frame;
+use crate::frame::{Frame, Kind};
 
 /// Rows of one device, drained by the driver, in the order of events.
 #[derive(Debug, Default)]
@@ -14,6 +14,8 @@ pub struct Books {
     pub rows: Vec<Book>,
     /// Control frames that were dropped; they have no rows.
     pub control_dropped: u64,
+    /// Frames with results that were dropped, if a driver collects them.
+    pub results_dropped: Option<Vec<(PacketId, Reason)>>,
 }
 
 impl Books {
@@ -59,6 +61,12 @@ impl Books {
             self.push(t, frame.packet, Action::Dropped, winner, Some(reason));
         } else {
             self.control_dropped += 1;
+            if let Some(results) = &mut self.results_dropped
+                && frame.kind == Kind::Result
+                && frame.packet != PacketId::NOBODY
+            {
+                results.push((frame.packet, reason));
+            }
         }
     }
 }

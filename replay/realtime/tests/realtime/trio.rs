@@ -288,3 +288,23 @@ fn copies_of_links_are_in_no_sum() {
         assert!(balance.retransmitted > 0 && counters.device["duplicates"] > 0, "{balance:?}");
     }
 }
+
+/// Each retransmission of a block whose result was lost opens another record.
+#[test]
+fn contributions_to_results_that_no_worker_has_are_lost() {
+    let folder = tempfile::tempdir().unwrap();
+    let lossy = text(1, 1, 1, "[transport]\nfault_loss = 0.2\nfault_at = \"down\"\n");
+    let lossy = lossy.replace("window = 64\n", "window = 64\nretransmit = \"50ms\"\n");
+    let whole = run(&lossy, &folder.path().join("whole"));
+    is_sound(&whole);
+    let balance = &whole.balance;
+    assert!(balance.retransmitted > 0, "{balance:?}");
+    assert_eq!((balance.delivered_alone, balance.dropped["fault"]), (600, balance.retransmitted));
+    // A run that was cut off may have copies under way.
+    let cut = lossy.replace("pcap = true\n", "pcap = true\nuntil = \"40ms\"\n");
+    let balance = run(&cut, &folder.path().join("cut")).balance;
+    assert!(balance.in_flight > 0 && balance.dropped.is_empty(), "{balance:?}");
+    // Results that never left the device: a window of them.
+    let balance = run(&text(1, 1, 1, "[target]\nbypass_slots = 0\n"), &folder.path().join("full")).balance;
+    assert_eq!((balance.dropped["bypass_full"], balance.in_flight), (64, 0));
+}

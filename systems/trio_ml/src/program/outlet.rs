@@ -28,7 +28,7 @@ fn write(t: Time, template: &Template, header: &Header, sums: &[i32], place: &Pl
     }
     Frame {
         t,
-        packet: PacketId(0),
+        packet: PacketId::NOBODY,
         buffer,
         worker: 0,
         len: len as u16,

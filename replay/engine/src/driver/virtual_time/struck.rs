@@ -1,7 +1,7 @@
-//! Frames on links with faults: lost, passed twice, or held.
+//! Frames on links with faults: lost, passed twice, or held; and results that were lost.
 
 use pktgen_core::Result;
-use pktgen_core::record::{PacketId, Reason};
+use pktgen_core::record::{Action, Book, PacketId, Reason};
 use pktgen_core::time::{NEVER, Time};
 
 use super::super::faults::Strike;
@@ -42,6 +42,20 @@ impl Simulation {
         let packet = if unsent { PacketId::NOBODY } else { frame.packet };
         self.arrive(link, frame, recorder)?;
         self.arrive(link, Frame { buffer, packet, ..frame }, recorder)
+    }
+
+    /// Books results of which every copy was dropped, at the end of a run that ended by itself. Before the end it is not known: a switch
+    /// may send a result again under the same id.
+    pub(super) fn book_lost_results(&mut self, recorder: &mut dyn Recorder) -> Result<()> {
+        for (packet_in, (node, reason)) in std::mem::take(&mut self.results_dropped) {
+            if self.ledger.is_result_under_way(packet_in) {
+                let (t, action) = (self.counters.end_ps, Action::Dropped);
+                let row = Book { t, node, packet_in, action, packet_out: None, reason: Some(reason) };
+                self.ledger.book(&row);
+                recorder.book(&row)?;
+            }
+        }
+        Ok(())
     }
 
     /// Releases frames on `link` that have been held long enough.
