@@ -1,6 +1,6 @@
 //! Latency in devices and from host to host (design §4).
 //!
-//! Device: from a packet's last bit in to its first bit out, over all packets that departed themselves, at every device
+//! Device: from a packet's last bit in to its departure, over all packets that departed themselves, at every device
 //! that they passed. Host: from sending to reception of the packet that names an aggregate.
 
 use pktgen_core::Result;
@@ -40,14 +40,14 @@ const HOST_NEEDS: &str = "capture.records = \"full\"; or captures of both sides"
 const DEVICE: [Definition; 4] = [
     device(
         "device_latency_mean",
-        "Mean time in a device, from a packet's last bit in to its first bit out, over packets and devices.",
+        "Mean time in a device, from a packet's last bit in to its departure (`departed`), over packets and devices.",
     ),
-    device("device_latency_p50", "Median time in a device, from a packet's last bit in to its first bit out."),
+    device("device_latency_p50", "Median time in a device, from a packet's last bit in to its departure."),
     device(
         "device_latency_p99",
-        "99th percentile of the time in a device, from a packet's last bit in to its first bit out.",
+        "99th percentile of the time in a device, from a packet's last bit in to its departure.",
     ),
-    device("device_latency_max", "Maximum time in a device, from a packet's last bit in to its first bit out."),
+    device("device_latency_max", "Maximum time in a device, from a packet's last bit in to its departure."),
 ];
 /// Definitions for hosts.
 pub const HOST: [Definition; 4] = [

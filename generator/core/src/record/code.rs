@@ -40,7 +40,7 @@ codes! {
         Subsumed = 2, "subsumed", "`packet_out`, a newer update of the same worker, took its place.";
         Outranked = 3, "outranked", "`packet_out` took its place because of a higher reward.";
         Dropped = 4, "dropped", "It was dropped for `reason`.";
-        Departed = 5, "departed", "Its first bit left the device.";
+        Departed = 5, "departed", "Its first bit left the device; a result to workers was handed to its ports.";
         Bypassed = 6, "bypassed", "It goes around the queue on the same link.";
         Arrived = 7, "arrived", "It arrived and waits for the engine to take it in.";
     }
