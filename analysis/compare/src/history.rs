@@ -431,17 +431,13 @@ impl Series {
 
     /// Describes the change in words.
     fn told(&self, change: &Change) -> String {
-        let (show, value) = (|value| human::show(&self.unit, value), &self.values[change.at]);
+        let value = &self.values[change.at];
         let by = 100.0 * (change.after - change.before) / change.before.abs();
         // At least one digit that is not 0.
         let decimals = if by == 0.0 { 1.0 } else { (-by.abs().log10().floor()).clamp(1.0, 9.0) } as usize;
         let by = if by.is_finite() { format!(" ({by:+.decimals$} %)").replace('-', "−") } else { String::new() };
-        let (mut before, mut after) = (show(change.before), show(change.after));
-        if before == after {
-            let mut finer = axis_labels(&self.unit, &[change.before, change.after]).into_iter();
-            (before, after) = (finer.next().unwrap_or(before), finer.next().unwrap_or(after));
-        }
-        format!("change at {} ({}): {before} → {after}{by}, p = {:.4}", value.day, value.tool, change.p)
+        let values = two(&self.unit, change.before, change.after).join(" → ");
+        format!("change at {} ({}): {values}{by}, p = {:.4}", value.day, value.tool, change.p)
     }
 
     fn name(&self) -> String {
@@ -518,8 +514,8 @@ pub fn text(series: &[Series]) -> String {
         let last = one.values.last().map(|value| human::show(&one.unit, value.value)).unwrap_or_default();
         // Writing to a String cannot fail.
         let (runs, from, to) = (counted(values.len()), extreme(&values, f64::min), extreme(&values, f64::max));
-        let axis = axis_labels(&one.unit, &[from, to]).join(" to ");
-        let _ = writeln!(out, "{} ({runs})\n  {}  {last} ({axis})", one.name(), sparkline(drawn));
+        let range = two(&one.unit, from, to).join(" to ");
+        let _ = writeln!(out, "{} ({runs})\n  {}  {last} ({range})", one.name(), sparkline(drawn));
         one.remarks().iter().for_each(|remark| out.push_str(&format!("  {remark}\n")));
         one.changes.iter().for_each(|change| out.push_str(&format!("  {}\n", one.told(change))));
     }
@@ -532,6 +528,22 @@ fn counted(runs: usize) -> String {
 
 fn extreme(values: &[f64], pick: fn(f64, f64) -> f64) -> f64 {
     values.iter().copied().reduce(pick).unwrap_or(0.0)
+}
+
+/// Formats two values with three significant digits, each in a suitable unit; if they would look the same, with more digits
+/// and in one unit.
+fn two(unit: &str, one: f64, other: f64) -> [String; 2] {
+    let texts = [one, other].map(|value| human::show(unit, value));
+    if texts[0] != texts[1] || is_flat(one.min(other), one.max(other)) {
+        return texts;
+    }
+    // So exactly that each differs from its value by at most a hundredth of their difference.
+    let scale = human::scale_for(unit, one.abs().max(other.abs()));
+    let most = (one - other).abs() * scale.factor / 100.0;
+    let finer = scale.finer(0..=20, |scale| {
+        [one, other].into_iter().all(|value| (scale.shown(value) - value * scale.factor).abs() <= most)
+    });
+    [one, other].map(|value| finer.show(value))
 }
 
 /// Formats values of an axis in one unit, so exactly that a text differs from its value by at most a hundredth of their range.

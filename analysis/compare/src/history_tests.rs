@@ -85,12 +85,12 @@ fn a_value_below_zero_that_falls_has_a_falling_change() {
 }
 
 #[test]
-fn labels_of_an_axis_are_the_values_at_their_places() {
-    assert_eq!(axis_labels("", &[2.5, 3.0, 3.5]), ["2.5", "3.0", "3.5"]);
-    assert_eq!(axis_labels("", &[1.4, 1.6]), ["1.4", "1.6"]);
-    assert_eq!(axis_labels("", &[0.45, 0.45]), ["0.450", "0.450"]);
-    assert_eq!(axis_labels("", &[0.0, 2.0, 4.0]), ["0", "2", "4"]);
-    assert_eq!(axis_labels("ns", &[1e9, 1e9 + 1e-2]).len(), 2);
+fn two_values_are_shown_each_in_its_unit_unless_they_look_the_same() {
+    assert_eq!(two("ns", 229.0, 1_000_231.0), ["229 ns", "1 ms"]);
+    assert_eq!(two("", 1.4, 1.6), ["1.40", "1.60"]);
+    assert_eq!(two("", 0.45, 0.45), ["0.450", "0.450"]);
+    assert_eq!(two("ns", 1_234_500.0, 1_234_900.0), ["1.2345 ms", "1.2349 ms"]);
+    assert_eq!(two("ns", 1e9, 1e9 + 1e-2), ["1.00000000000 s", "1.00000000001 s"]);
 }
 
 #[test]
@@ -362,6 +362,6 @@ fn days_and_sparklines() {
     // One unit in the last place is rounding.
     let values = [449_218_750.0, 449_218_750.000_000_06, 449_218_750.0];
     assert!(values[1] > values[0] && sparkline(&values) == "▅▅▅", "{}", sparkline(&values));
-    assert_eq!(axis_labels("", &values[..2]), axis_labels("", &[values[0], values[0]]));
+    assert_eq!(two("", values[0], values[1]), two("", values[0], values[0]));
     assert_eq!((sparkline(&[2.0, 2.0]), sparkline(&[])), ("▅▅".to_owned(), String::new()));
 }
