@@ -71,7 +71,7 @@
       pointer('pointerdown', 1, x - 20); pointer('pointerdown', 2, x + 20); pointer('pointermove', 2, x + 60);
       pointer('pointerup', 1, x); pointer('pointerup', 2, x);
     });
-    for (const text of all('.xt text, .yt text', svg)) if (!/^−?[\d.]+(e\d+)?$/.test(text.textContent)) say(`a tick is "${text.textContent}": ${name(figure)}`);
+    for (const text of all('.xt text, .yt text', svg)) if (!/^−?[\d.]+(e−?\d+)?$/.test(text.textContent)) say(`a tick is "${text.textContent}": ${name(figure)}`);
     overlaps(svg);
     key('Home')();
     if (now() !== first) say(`reset is not the first view: ${name(figure)}`);

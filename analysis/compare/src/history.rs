@@ -19,7 +19,7 @@ use pktgen_records::human::{self, day, title};
 use pktgen_records::run::read_json;
 use pktgen_records::stats::{Estimate, SEEDS_MIN};
 use pktgen_report::made::RunProvenance;
-use pktgen_report::plot::ticks::ticks;
+use pktgen_report::plot::ticks::marks;
 use pktgen_report::sweep::data::{Labels, SweepData, canonical_labels};
 use pktgen_report::sweep::run_dirs;
 use serde::{Deserialize, Serialize};
@@ -546,26 +546,6 @@ fn two(unit: &str, one: f64, other: f64) -> [String; 2] {
     [one, other].map(|value| finer.show(value))
 }
 
-/// Formats values of an axis in one unit, so exactly that a text differs from its value by at most a hundredth of their range.
-fn axis_labels(unit: &str, values: &[f64]) -> Vec<String> {
-    let scale = human::scale_for(unit, values.iter().fold(0.0, |most, value| f64::max(most, value.abs())));
-    let scaled: Vec<f64> = values.iter().map(|value| value * scale.factor).collect();
-    let range = extreme(&scaled, f64::max) - extreme(&scaled, f64::min);
-    if is_flat(extreme(values, f64::min), extreme(values, f64::max)) {
-        return values.iter().map(|value| human::show(unit, *value)).collect();
-    }
-    let close = |decimals: usize| {
-        let texts: Vec<String> = scaled.iter().map(|value| format!("{value:.decimals$}")).collect();
-        let is_close = |(text, value): (&String, &f64)| {
-            text.parse::<f64>().is_ok_and(|shown| (shown - *value).abs() <= range / 100.0)
-        };
-        texts.iter().zip(&scaled).all(is_close).then_some(texts)
-    };
-    let texts = (0..=12).find_map(close).unwrap_or_else(|| scaled.iter().map(f64::to_string).collect());
-    let unit = if scale.unit.is_empty() { String::new() } else { format!(" {}", scale.unit) };
-    texts.into_iter().map(|text| format!("{}{unit}", text.replace('-', "−"))).collect()
-}
-
 /// Formats series as one self-contained page.
 pub fn page(series: &[Series]) -> String {
     let changed = series.iter().filter(|one| !one.changes.is_empty()).count();
@@ -631,12 +611,11 @@ fn figure(series: &Series) -> String {
         escape(&human::show(&series.unit, lowest)),
         escape(&human::show(&series.unit, highest))
     );
-    let factor = human::scale_for(&series.unit, most).factor;
-    let marks = ticks((least, most), factor, 5);
-    for (mark, text) in marks.iter().zip(axis_labels(&series.unit, &marks)) {
-        let (at, right) = (y(*mark), SIZE.0 - 10.0);
+    let scale = human::scale_for(&series.unit, least.abs().max(most.abs()));
+    for (mark, text) in marks((least, most), &scale, 5) {
+        let (at, right) = (y(mark), SIZE.0 - 10.0);
         let _ = writeln!(out, "<line class=\"grid\" x1=\"{LEFT}\" y1=\"{at:.1}\" x2=\"{right}\" y2=\"{at:.1}\"/>");
-        let text = escape(&text);
+        let text = escape(&human::with_unit(text, scale.unit));
         let _ = writeln!(out, "<text x=\"{}\" y=\"{:.1}\" text-anchor=\"end\">{text}</text>", LEFT - 8.0, at + 4.0);
     }
     let points: Vec<String> =

@@ -93,6 +93,22 @@ fn two_values_are_shown_each_in_its_unit_unless_they_look_the_same() {
     assert_eq!(two("ns", 1e9, 1e9 + 1e-2), ["1.00000000000 s", "1.00000000001 s"]);
 }
 
+/// The space before the axis has eleven characters.
+#[test]
+fn labels_of_an_axis_are_short() {
+    let labels = |unit: &str, value: f64| {
+        let mut entries = vec![entry(1, value), entry(2, value)];
+        entries.iter_mut().for_each(|entry| _ = entry.units.insert("aom_mean/cluster".to_owned(), unit.to_owned()));
+        page(&History { entries, damaged: vec![] }.series(&["aom_mean/cluster".to_owned()]))
+    };
+    for (unit, value, label) in
+        [("elements/s", 1e20, "5e10 G/s"), ("", 1e-9, "5e−10"), ("ns", 2.2e6, "1.5 ms"), ("share", 0.5, "20 %")]
+    {
+        let page = labels(unit, value);
+        assert!(page.contains(&format!(">{label}</text>")), "{label}: {page}");
+    }
+}
+
 #[test]
 fn a_small_change_is_seen_in_its_sentence() {
     let entries = (0..10).map(|i| entry(i, if i < 5 { 1_234_567.0 } else { 1_234_890.0 })).collect();

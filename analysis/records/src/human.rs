@@ -158,7 +158,8 @@ impl Scale {
     }
 }
 
-fn with_unit(number: String, unit: &str) -> String {
+/// Returns a number with its unit, if it has one.
+pub fn with_unit(number: String, unit: &str) -> String {
     if unit.is_empty() { number } else { format!("{number} {unit}") }
 }
 

@@ -8,15 +8,20 @@
     for (let i = Math.ceil(from / step - 1e-9); i * step <= to + step * 1e-9 && all.length < 20; i++) all.push(i * step);
     return all;
   };
-  // The digits after the decimal point of multiples of `step`.
-  const places = step => Math.min(15, Math.max(0, Math.ceil(-Math.log10(step) - 1e-6)));
+  // The digits after the decimal point of multiples of `step`; below 0 for zeros before it.
+  const exact = step => Math.ceil(-Math.log10(step) - 1e-6);
+  const places = step => Math.min(15, Math.max(0, exact(step)));
   const decimal = (value, digits) => {
     const all = (+value.toFixed(digits) || 0).toFixed(digits);
     return (all.includes('.') ? all.replace(/\.?0+$/, '') : all).replace('-', '−');
   };
-  const text = (value, step) => Math.abs(value) >= 1e6
-    ? (+value.toPrecision(6)).toExponential().replace('+', '').replace('-', '−')
-    : decimal(value, Math.max(6, places(step)));
+  // The text of one of the values `all` of an axis.
+  const text = (value, all) => {
+    const step = all[1] - all[0] || 1, size = Math.abs(value);
+    if (!(size >= 1e6 || value && all.every(x => Math.abs(x) < 1e-3))) return decimal(value, Math.max(6, places(step)));
+    const digits = Math.min(15, Math.max(5, Math.floor(Math.log10(size)) + exact(step)));
+    return (+value.toExponential(digits)).toExponential().replace('+', '').replaceAll('-', '−');
+  };
 
   const setup = figure => {
     const svg = figure.querySelector('svg.plot'), view = svg.querySelector('svg.view');
@@ -60,11 +65,11 @@
       ys.replaceChildren();
       const xt = ticks(toX(a), toX(b), 5), yt = ticks(0, peak, 5);
       for (const x of xt)
-        make('text', {x: left + (toU(x) - a) / wide * width, y: top + height + 18, 'text-anchor': 'middle'}, xs).textContent = text(x, xt[1] - xt[0] || 1);
+        make('text', {x: left + (toU(x) - a) / wide * width, y: top + height + 18, 'text-anchor': 'middle'}, xs).textContent = text(x, xt);
       for (const y of yt) {
         const at = top + height - y / peak * height;
         make('line', {class: 'grid', x1: left, x2: left + width, y1: at, y2: at}, ys);
-        make('text', {x: left - 6, y: at + 4, 'text-anchor': 'end'}, ys).textContent = text(y, yt[1] - yt[0] || 1);
+        make('text', {x: left - 6, y: at + 4, 'text-anchor': 'end'}, ys).textContent = text(y, yt);
       }
       // To a thousandth of what is in view.
       const round = x => decimal(x, places((toX(b) - toX(a)) / 1000));
