@@ -1,6 +1,7 @@
 //! Charts with rows: stacked bars, dots with intervals, heat maps. The name of a row is above it with the full width,
 //! so that long names are readable on phones.
 
+use std::collections::HashSet;
 use std::fmt::Write;
 
 use pktgen_records::human::{Scale, scale_for};
@@ -26,18 +27,20 @@ const HEAT: [[f64; 3]; 5] =
 
 /// Returns the drawing and its size.
 pub(super) fn draw(chart: &Chart) -> (String, f64, f64) {
-    let rows = if chart.kind == Kind::Heat { chart.series.len() } else { chart.categories.len() };
-    let height = TOP + PITCH * rows as f64 + BOTTOM;
+    let names: Vec<&str> = match chart.kind {
+        Kind::Heat => chart.series.iter().map(|series| series.name.as_str()).collect(),
+        _ => chart.categories.iter().map(String::as_str).collect(),
+    };
+    let height = TOP + PITCH * names.len() as f64 + BOTTOM;
+    let total = if chart.kind == Kind::Stack { TOTAL * LETTER_OF_PHONE } else { 0.0 };
+    let most = ((WIDTH - LEFT - RIGHT - total) / LETTER_OF_PHONE) as usize;
     let mut out = String::new();
-    for row in 0..rows {
-        let name = if chart.kind == Kind::Heat { &chart.series[row].name } else { &chart.categories[row] };
-        let total = if chart.kind == Kind::Stack { TOTAL * LETTER_OF_PHONE } else { 0.0 };
-        let most = ((WIDTH - LEFT - RIGHT - total) / LETTER_OF_PHONE) as usize;
+    for (row, (name, shown)) in names.iter().zip(shortened(&names, most)).enumerate() {
         let y = TOP + PITCH * row as f64 + 14.0;
         let _ = writeln!(
             out,
             "<text class=\"row\" x=\"{LEFT}\" y=\"{y:.1}\">{}<title>{}</title></text>",
-            escape(&cut(name, most)),
+            escape(&shown),
             escape(name)
         );
     }
@@ -47,6 +50,27 @@ pub(super) fn draw(chart: &Chart) -> (String, f64, f64) {
         _ => stack(chart, height, &mut out),
     }
     (out, WIDTH, height)
+}
+
+/// Shortens names to at most `most` characters and keeps both ends: without the middle, or with it if else different names look
+/// the same.
+fn shortened(names: &[&str], most: usize) -> Vec<String> {
+    let at = |head: usize| -> Vec<String> {
+        let one = |name: &&str| {
+            let count = name.chars().count();
+            if count <= most {
+                return (*name).to_owned();
+            }
+            let tail = name.chars().skip(count + 1 + head - most);
+            name.chars().take(head).chain(['…']).chain(tail).collect()
+        };
+        names.iter().map(one).collect()
+    };
+    let different: HashSet<&str> = names.iter().copied().collect();
+    let differ = |shown: &Vec<String>| shown.iter().collect::<HashSet<_>>().len() == different.len();
+    let middle = most / 2;
+    let heads = (0..middle).flat_map(|by| [middle + by, middle - by]);
+    heads.map(at).find(differ).unwrap_or_else(|| at(middle))
 }
 
 /// Returns the top of the band of a row.

@@ -133,9 +133,42 @@ fn rows_are_placed_one_below_the_other() {
     // A long name ends before the total.
     let name = "x".repeat(80);
     let text = figure(&Chart { categories: vec![name.clone(), name], ..chart });
-    let row = text.lines().find(|line| line.contains("class=\"row\"")).unwrap();
-    let shown = row.split('>').nth(1).unwrap().split('<').next().unwrap();
-    assert_eq!(shown.chars().count(), 47, "{row}");
+    assert_eq!(rows_of(&text)[0].chars().count(), 47, "{text}");
+}
+
+/// Returns the shown names of rows.
+fn rows_of(text: &str) -> Vec<&str> {
+    let rows = text.lines().filter(|line| line.contains("class=\"row\""));
+    rows.map(|row| row.split('>').nth(1).unwrap().split('<').next().unwrap()).collect()
+}
+
+#[test]
+fn long_names_of_rows_differ() {
+    let shown = |names: [String; 2], kind: Kind| {
+        let series = names.each_ref().map(|name| Series {
+            name: name.clone(),
+            points: vec![(0.0, 1.0)],
+            ..Default::default()
+        });
+        let text =
+            figure(&Chart { kind, series: series.to_vec(), categories: names.to_vec(), ..Default::default() });
+        rows_of(&text).into_iter().map(str::to_owned).collect::<Vec<_>>()
+    };
+    let name = "olaf_packet_gap_10.7ns_dequeue_efficiency_0.63_gate_off";
+    for kind in [Kind::Stack, Kind::Dots, Kind::Heat] {
+        let most = if kind == Kind::Stack { 47 } else { 56 };
+        for names in [
+            ["40", "20"].map(|rate| format!("{name}, rate {rate}Gbps")),
+            ["40", "20"].map(|rate| format!("{name}{rate}{}", "x".repeat(40))),
+            ["40", "20"].map(|rate| format!("rate {rate}Gbps, {name}")),
+        ] {
+            let found = shown(names.clone(), kind);
+            assert!(found[0] != found[1] && found.iter().all(|name| name.chars().count() == most), "{found:?}");
+            let (first, last) = (found[0].split('…').next().unwrap(), found[0].split('…').next_back().unwrap());
+            assert!(names[0].starts_with(first) && names[0].ends_with(last) && !first.is_empty(), "{found:?}");
+        }
+        assert_eq!(shown(["a".to_owned(), "b".to_owned()], kind), ["a", "b"]);
+    }
 }
 
 #[test]
