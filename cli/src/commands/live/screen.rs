@@ -17,10 +17,13 @@ use ratatui::text::Line;
 use ratatui::widgets::{Block, Paragraph, Row, Sparkline, Table};
 use ratatui::{Frame, Terminal};
 
-use super::table::{COLUMNS, known, row, totals};
+use super::table::{COLUMNS, fitting, folded, known, row, totals};
 
 /// Number of remembered rates: one every tenth of a second.
 const REMEMBERED: usize = 600;
+/// Height of the chart of rates, and minimum height of the table of clusters.
+const CHART: u16 = 5;
+const TABLE_MIN: u16 = 3;
 
 /// Raw mode of the terminal at standard error; it is restored when this is dropped.
 struct RawMode;
@@ -140,49 +143,57 @@ fn draw(
     key: Option<&str>,
     steers: bool,
 ) {
-    let warned = glance.map_or(0, |glance| glance.warnings.len().min(3) + usize::from(glance.refused.is_some()));
-    let warned = (warned + usize::from(key.is_some())) as u16;
-    let heights = [Constraint::Length(3), Constraint::Length(5), Constraint::Min(3), Constraint::Length(warned + 1)];
-    let [head, chart, table, foot] = Layout::vertical(heights).areas(frame.area());
+    let area = frame.area();
     let Some(glance) = glance else {
-        return frame.render_widget(Paragraph::new("pktgen   waiting for a run in real time"), head);
+        return frame.render_widget(Paragraph::new("pktgen   waiting for a run in real time"), area);
     };
-    let [first, second] = totals(glance);
-    let title = format!("pktgen   {}{state}", glance.name);
-    let head_lines = vec![Line::styled(title, Style::new().add_modifier(Modifier::BOLD)), first.into(), second.into()];
-    frame.render_widget(Paragraph::new(head_lines), head);
+    let lines = |text: &str, style: Style| -> Vec<Line<'static>> {
+        folded(text, area.width).into_iter().map(|line| Line::styled(line, style)).collect()
+    };
+    let bold = Style::new().add_modifier(Modifier::BOLD);
+    let mut above = lines(&format!("pktgen   {}{state}", glance.name), bold);
+    above.extend(totals(glance).iter().flat_map(|text| lines(text, Style::new())));
+    let refused = glance.refused.iter().map(ToString::to_string);
+    let warnings = glance.warnings.iter().take(3).map(ToString::to_string);
+    let said = key.map(str::to_owned).into_iter().chain(refused).chain(warnings);
+    let mut below: Vec<Line> = said.flat_map(|text| lines(&text, Style::new().fg(Color::Red))).collect();
+    let steers = if steers { "space pause   +/- rate by 10 %   *// by 2   r reset   " } else { "" };
+    below.extend(lines(&format!("q end   {steers}a oldest first   up/down scroll"), Style::new()));
+    // On a low screen the chart is left out first, then the end of the foot.
+    let head = above.len() as u16;
+    let rest = area.height.saturating_sub(head + TABLE_MIN);
+    let foot = rest.min(below.len() as u16);
+    let chart = if rest - foot < CHART { 0 } else { CHART };
+    let [head, chart, foot] = [head, chart, foot].map(Constraint::Length);
+    let [head, chart, table, foot] = Layout::vertical([head, chart, Constraint::Min(0), foot]).areas(area);
+    frame.render_widget(Paragraph::new(above), head);
+    frame.render_widget(Paragraph::new(below), foot);
     let border = Block::bordered().title("updates sent, each tenth of a second");
     // A sparkline that does not fit lacks its last values.
     let shown = &rates[rates.len().saturating_sub(usize::from(border.inner(chart).width))..];
     frame.render_widget(Sparkline::default().data(shown).block(border), chart);
     *top = (*top).min(glance.clusters.len().saturating_sub(1));
-    frame.render_widget(clusters(glance, *top, by_age), table);
-    let refused = glance.refused.iter().map(ToString::to_string);
-    let said = key
-        .map(str::to_owned)
-        .into_iter()
-        .chain(refused)
-        .chain(glance.warnings.iter().map(ToString::to_string))
-        .take(usize::from(warned));
-    let mut lines: Vec<Line> = said.map(|text| Line::styled(text, Style::new().fg(Color::Red))).collect();
-    let steers = if steers { "space pause   +/- rate by 10 %   *// by 2   r reset   " } else { "" };
-    lines.push(format!("q end   {steers}a oldest first   up/down scroll").into());
-    frame.render_widget(Paragraph::new(lines), foot);
+    frame.render_widget(clusters(glance, *top, by_age, table.width), table);
 }
 
-fn clusters(glance: &Glance, top: usize, by_age: bool) -> Table<'static> {
+/// Returns the table of clusters from `top` on, with the columns that fit into `wide` characters.
+fn clusters(glance: &Glance, top: usize, by_age: bool, wide: u16) -> Table<'static> {
     let mut seen = glance.clusters.clone();
     if by_age {
         seen.sort_by_key(|seen| std::cmp::Reverse(seen.age));
     }
     let warned = |id: u16| glance.warnings.iter().any(|warning| warning.cluster == id);
     let knows = known(glance);
-    let rows = seen.iter().skip(top).map(|seen| {
+    let seen = &seen[top.min(seen.len())..];
+    let cells: Vec<_> = seen.iter().map(|seen| row(seen, glance.expected, knows)).collect();
+    let columns = fitting(&cells, wide);
+    let rows = seen.iter().zip(&cells).map(|(seen, cells)| {
         let style = if warned(seen.id) { Style::new().fg(Color::Red) } else { Style::new() };
-        Row::new(row(seen, glance.expected, knows)).style(style)
+        Row::new(columns.iter().map(|(column, _)| cells[*column].clone())).style(style)
     });
-    let head = Row::new(COLUMNS).style(Style::new().add_modifier(Modifier::UNDERLINED));
-    Table::new(rows, [Constraint::Length(11); COLUMNS.len()]).header(head)
+    let head = Row::new(columns.iter().map(|(column, _)| COLUMNS[*column]));
+    let widths = columns.iter().map(|(_, width)| Constraint::Length(*width));
+    Table::new(rows, widths).header(head.style(Style::new().add_modifier(Modifier::UNDERLINED)))
 }
 
 #[cfg(test)]
@@ -198,11 +209,11 @@ mod tests {
 
     use super::*;
 
-    /// Draws a run with eight clusters on so many columns.
-    fn drawn(columns: u16, top: &mut usize, rates: &[u64], steers: bool) -> Buffer {
+    /// Returns a run with eight clusters.
+    fn glance() -> Glance {
         let none = ClusterTotals::default();
         let seen = |id| ClusterStats { id, totals: none, last: none, age: None, age_mean_ps: None };
-        let glance = Glance {
+        Glance {
             name: "x".to_owned(),
             dir: Arc::from(Path::new("x")),
             progress: Progress::default(),
@@ -213,10 +224,48 @@ mod tests {
             refused: None,
             totals: LiveTotals::default(),
             interval: None,
-        };
+        }
+    }
+
+    /// Draws that run on so many columns.
+    fn drawn(columns: u16, top: &mut usize, rates: &[u64], steers: bool) -> Buffer {
         let mut terminal = Terminal::new(TestBackend::new(columns, 20)).expect("a terminal");
+        let glance = glance();
         terminal.draw(|frame| draw(frame, Some(&glance), (top, false), rates, "", None, steers)).expect("it draws");
         terminal.backend().buffer().clone()
+    }
+
+    /// Numbers of usual rates, the number of deliveries that were not looked at, and messages are there as a whole.
+    #[test]
+    fn narrow_screens_cut_no_number_and_no_message() {
+        let mut glance = glance();
+        let last = ClusterTotals { sent: 39_200, packets: 39_150, updates: 39_150, bytes: 10_022_400 };
+        for seen in &mut glance.clusters {
+            (seen.totals, seen.last, seen.age, seen.age_mean_ps) = (last, last, Some(206_000_000), Some(1.5e9));
+        }
+        (glance.totals.sent, glance.skipped) = (Some(392_000), 12_345);
+        let said = "nothing arrives at cluster 7, of 100 updates that were sent: see whether the device forwards";
+        let text = |(columns, rows): (u16, u16), said: Option<&str>| -> Vec<String> {
+            let mut terminal = Terminal::new(TestBackend::new(columns, rows)).expect("a terminal");
+            terminal.draw(|frame| draw(frame, Some(&glance), (&mut 0, false), &[], "", said, true)).expect("it draws");
+            let screen = terminal.backend().buffer();
+            let line = |y: u16| (0..columns).map(|x| screen[(x, y)].symbol()).collect::<String>().trim_end().to_owned();
+            (0..rows).map(line).collect()
+        };
+        for size in [(80, 24), (40, 10)] {
+            let lines = text(size, None);
+            for part in ["not looked at in time 12345", "sent 392.0k", "received 313.2k packets, 641 Mbit/s"] {
+                assert!(lines.iter().any(|line| line.contains(part)), "{part}: {lines:?}");
+            }
+            let at = lines.iter().position(|line| line.starts_with("cluster")).expect("a table");
+            let (head, row) = (&lines[at], &lines[at + 1]);
+            let wanted = if size.0 == 80 { ("mean age", "1.50 ms") } else { ("age", "206 µs") };
+            assert!(head.ends_with(wanted.0) && row.ends_with(wanted.1) && row.contains("39.2k"), "{lines:?}");
+        }
+        let lines = text((40, 24), Some(said));
+        let from = lines.iter().position(|line| line.starts_with("nothing arrives")).expect("the message");
+        assert_eq!(lines[from..from + 3].join(" "), said);
+        assert!(lines[23].ends_with("up/down scroll"), "{lines:?}");
     }
 
     #[test]
@@ -248,9 +297,9 @@ mod tests {
 
     #[test]
     fn the_newest_rates_are_drawn() {
-        let rates = [&[0u64; 18][..], &[9, 9]].concat();
-        let screen = drawn(20, &mut 0, &rates, true);
-        let bars: Vec<_> = (15..20u16).map(|x| screen[(x, 4u16)].symbol()).collect();
+        let rates = [&[0u64; 98][..], &[9, 9]].concat();
+        let screen = drawn(100, &mut 0, &rates, true);
+        let bars: Vec<_> = (95..100u16).map(|x| screen[(x, 4u16)].symbol()).collect();
         assert_eq!(bars, [" ", " ", "█", "█", "│"]);
     }
 

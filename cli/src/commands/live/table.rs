@@ -9,6 +9,55 @@ use pktgen_records::human;
 pub(super) const COLUMNS: [&str; 8] =
     ["cluster", "sent/s", "packets/s", "updates/s", "per packet", "expected", "age", "mean age"];
 
+/// Minimum widths of the columns, so that they remain at their places while numbers change.
+const WIDTHS: [usize; COLUMNS.len()] = [7, 8, 9, 9, 10, 11, 8, 8];
+/// The columns by importance: the last ones are left out on narrow screens.
+const IMPORTANCE: [usize; COLUMNS.len()] = [0, 1, 6, 2, 3, 7, 4, 5];
+
+/// Returns the columns of these rows that fit into `wide` characters as a whole, with their widths.
+pub(super) fn fitting(rows: &[[String; COLUMNS.len()]], wide: u16) -> Vec<(usize, u16)> {
+    let width = |column: usize| {
+        rows.iter().map(|cells| cells[column].chars().count()).fold(WIDTHS[column], |most, count| most.max(count))
+    };
+    // With a space between two columns.
+    let mut used = 0;
+    let fits = |(_, width): &(usize, usize)| {
+        used += width + 1;
+        used <= usize::from(wide) + 1
+    };
+    let columns = IMPORTANCE.into_iter().map(|column| (column, width(column))).take_while(fits);
+    let mut columns: Vec<(usize, u16)> = columns.map(|(column, width)| (column, width as u16)).collect();
+    columns.sort_unstable();
+    columns
+}
+
+/// Breaks a text into lines of at most `wide` characters: between its parts, which three spaces separate, and longer parts
+/// between words.
+pub(super) fn folded(text: &str, wide: u16) -> Vec<String> {
+    let most = usize::from(wide).max(1);
+    let mut lines: Vec<String> = Vec::new();
+    let mut add = |gap: &str, piece: &str| match lines.last_mut() {
+        Some(line) if line.chars().count() + gap.len() + piece.chars().count() <= most => {
+            line.push_str(gap);
+            line.push_str(piece);
+        }
+        _ => {
+            let letters: Vec<char> = piece.chars().collect();
+            lines.extend(letters.chunks(most).map(|letters| letters.iter().collect::<String>()));
+        }
+    };
+    for part in text.split("   ") {
+        if part.chars().count() <= most {
+            add("   ", part);
+            continue;
+        }
+        for (i, word) in part.split(' ').enumerate() {
+            add(if i == 0 { "   " } else { " " }, word);
+        }
+    }
+    lines
+}
+
 /// Returns whether this process knows what is sent, and what arrives, perhaps not all of it.
 pub(super) fn known(glance: &Glance) -> [bool; 2] {
     [glance.totals.sent.is_some(), glance.totals.received_bytes.is_some() || glance.skipped > 0]
@@ -54,6 +103,13 @@ pub(super) fn totals(glance: &Glance) -> [String; 2] {
     let last = glance.clusters.iter().map(|seen| seen.last);
     let (sent, packets, bytes) =
         last.fold((0, 0, 0), |(a, b, c), last| (a + last.sent, b + last.packets, c + last.bytes));
+    let window = format!(
+        "last second: sent {}   received {} packets, {}",
+        or_dash(sends.then_some(sent)),
+        or_dash(receives.then_some(packets)),
+        if receives { human::show("bps", bytes as f64 * 8.0) } else { "-".to_owned() },
+    );
+    let unseen = format!("not looked at in time {skipped}");
     [
         format!(
             "{seconds:.1} s   sent {} ({}/s)   received {}   lost {}   late <= {}",
@@ -63,12 +119,8 @@ pub(super) fn totals(glance: &Glance) -> [String; 2] {
             totals.lost.map_or("-".to_owned(), |lost| lost.to_string()),
             if sends { human::show("ns", progress.late_ns as f64) } else { "-".to_owned() },
         ),
-        format!(
-            "last second: sent {}   received {} packets, {}   not looked at in time {skipped}",
-            or_dash(sends.then_some(sent)),
-            or_dash(receives.then_some(packets)),
-            if receives { human::show("bps", bytes as f64 * 8.0) } else { "-".to_owned() },
-        ),
+        // Where rows and ages lack deliveries, this is said first.
+        if *skipped > 0 { format!("{unseen}   {window}") } else { format!("{window}   {unseen}") },
     ]
 }
 
@@ -95,6 +147,28 @@ mod tests {
     use pktgen_realtime::live::{ClusterTotals, LiveTotals};
 
     use super::*;
+
+    #[test]
+    fn narrow_screens_have_fewer_whole_columns() {
+        let cells = COLUMNS.map(|_| "-".to_owned());
+        let kept = |wide: u16| fitting(std::slice::from_ref(&cells), wide).into_iter().map(|(i, _)| COLUMNS[i]);
+        assert!(kept(77).eq(COLUMNS));
+        assert!(kept(76).eq(COLUMNS.into_iter().filter(|name| *name != "expected")));
+        assert_eq!(kept(40).collect::<Vec<_>>(), ["cluster", "sent/s", "packets/s", "age"]);
+        assert_eq!(kept(6).count(), 0);
+        // A long text makes its column wider.
+        let mut long = cells.clone();
+        long[5] = "up to 12345.6".to_owned();
+        assert_eq!(fitting(&[cells, long], 80)[5], (5, 13));
+    }
+
+    #[test]
+    fn lines_are_broken_between_parts_and_words() {
+        assert_eq!(folded("1.0 s   sent 5 (5/s)   lost 0", 21), ["1.0 s   sent 5 (5/s)", "lost 0"]);
+        assert_eq!(folded("one two three   four", 7), ["one two", "three", "four"]);
+        assert_eq!(folded("a/long/path of", 6), ["a/long", "/path", "of"]);
+        assert_eq!(folded("short   line", 80), ["short   line"]);
+    }
 
     #[test]
     fn rows_say_what_is_expected_and_what_came() {
