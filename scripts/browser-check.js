@@ -39,9 +39,11 @@
       const box = text.getBoundingClientRect();
       for (const place of [`y${Math.round(box.top)}`, `x${Math.round(box.right)}`]) loose.set(place, [...(loose.get(place) ?? []), text]);
     }
+    // Without the title, which is seen only where the pointer is.
+    const shown = text => [...text.childNodes].filter(node => node.nodeType === Node.TEXT_NODE).map(node => node.data).join('').trim();
     for (const texts of [...groups, ...loose.values()]) {
       const seen = new Set();
-      for (const text of texts.map(text => text.textContent.trim()).filter(text => text)) {
+      for (const text of texts.map(shown).filter(text => text)) {
         if (seen.has(text)) say(`"${text}" is there twice: ${name(svg.closest('figure'))}`);
         seen.add(text);
       }
