@@ -410,9 +410,8 @@ impl AnswerParts<'_> {
         let of = |(i, target): (usize, &TargetValue)| {
             let deviation = self.deviation(i);
             let twin = best.and_then(|place| place.mean(i));
-            let is_none = |of: &Vec<Effect>| {
-                of.iter().chain([&effect_of_choices(branches, i)]).all(|effect| self.is_none(i, effect))
-            };
+            let numbers = branches.iter().filter_map(|branch| branch.effects.get(i)).flatten();
+            let moves = numbers.chain([&effect_of_choices(branches, i)]).any(|effect| !self.is_none(i, effect));
             FoundTarget {
                 metric: target.metric.clone(),
                 at: target.at.clone(),
@@ -422,7 +421,7 @@ impl AnswerParts<'_> {
                 deviation,
                 twin,
                 off: twin.map(|twin| residual(target, twin) / deviation),
-                says_nothing: self.branch.effects.get(i).is_some_and(|of| !of.is_empty() && is_none(of)),
+                says_nothing: self.branch.effects.get(i).is_some_and(|of| !of.is_empty()) && !moves,
                 nearest: self.nearest(i, twin, branches),
             }
         };

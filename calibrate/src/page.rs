@@ -36,6 +36,9 @@ pub struct Calibration {
     pub predictions: Vec<Prediction>,
 }
 
+/// Up to this, an effect is none.
+const NEGLIGIBLE: &str = "its noise or a tenth of its interquartile range";
+
 impl Calibration {
     /// Returns whether any parameter was determined and the targets can be met together.
     pub fn is_whole(&self) -> bool {
@@ -51,7 +54,9 @@ impl Calibration {
     pub fn verdict(&self) -> String {
         let (answer, determined) = (&self.answer, self.determined());
         if answer.together && determined == 0 && answer.targets.iter().all(|target| target.says_nothing) {
-            return "nothing is determined: no parameter moves a target by more than its noise; longer runs or more seeds would help".into();
+            return format!(
+                "nothing is determined: no parameter moves a target by more than {NEGLIGIBLE}; longer runs or more seeds would help"
+            );
         }
         let together = match answer.together {
             true => "the targets can be met together",
@@ -97,15 +102,15 @@ impl Calibration {
         }
         for parameter in answer.parameters.iter().filter(|it| it.state == ParameterState::Undetermined) {
             let why = match parameter.without_effect && parameter.ends.is_some() {
-                true => "no target changes with it by more than its noise or a tenth of its interquartile range",
-                false => "the targets do not determine it",
+                true => format!("no target changes with it by more than {NEGLIGIBLE}"),
+                false => "the targets do not determine it".to_owned(),
             };
             out.push(format!("{}: {why}", parameter.name));
         }
         // Movements are those of emulators, which smooth a step at few settings: a parameter that is determined moves a target.
         let some_moves = self.determined() == 0 || answer.targets.iter().any(|target| !target.says_nothing);
         for target in answer.targets.iter().filter(|target| target.says_nothing && some_moves) {
-            out.push(format!("{}: no parameter moves it by more than its noise", named(&target.metric, &target.at)));
+            out.push(format!("{}: no parameter moves it by more than {NEGLIGIBLE}", named(&target.metric, &target.at)));
         }
         for (a, b, correlation) in &answer.tied {
             out.push(format!("{a} and {b} are known together only (correlation {correlation:.2})"));
@@ -378,7 +383,7 @@ mod tests {
         assert!(found.verdict().starts_with("nothing is determined: ") && !found.is_whole());
         let said = [
             "target.slots: no target changes with it by more than its noise or a tenth of its interquartile range",
-            "loss: no parameter moves it by more than its noise",
+            "loss: no parameter moves it by more than its noise or a tenth of its interquartile range",
         ];
         assert_eq!(found.remarks(), said);
         // The error of the emulator leaves it open: neither longer runs nor more seeds are advised.

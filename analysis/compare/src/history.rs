@@ -561,6 +561,7 @@ pub fn page(series: &[Series]) -> String {
             let whole = changed == 0 && hidden == 0 && series.iter().all(|one| one.without == 0);
             let more = match hidden {
                 0 => String::new(),
+                1 => "; 1 has too few runs to detect one that was taken back".to_owned(),
                 n => format!("; {n} have too few runs to detect one that was taken back"),
             };
             (if whole { "fine" } else { "open" }, format!("{changed} of {all} series have a change{more}."))

@@ -325,7 +325,7 @@ fn a_page_names_the_shortest_change_that_can_be_taken_back_and_found() {
     let few = "too few to detect a change that was taken back (16 are needed)";
     let (page, text) = shown(12, 1.0);
     assert!(page.contains(few) && text.contains(few) && !page.contains("verdict fine"), "{text}");
-    assert!(page.contains("0 of 1 series have a change; 1 have too few runs to detect one that was taken back."));
+    assert!(page.contains("0 of 1 series have a change; 1 has too few runs to detect one that was taken back."));
     // Equal values have no such change.
     let (page, text) = shown(12, 0.0);
     assert!(page.contains("verdict fine") && !text.contains(few), "{text}");

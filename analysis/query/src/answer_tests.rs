@@ -296,6 +296,8 @@ fn quantiles_with_a_filter_are_refused_as_they_are_written() {
             "write QUANTILE_CONT(CASE WHEN seq > 1 THEN seq END, 0.5)",
         ),
     ]);
+    let window = "SELECT QUANTILE_CONT(seq, 0.5) FILTER (WHERE seq > 1) OVER (PARTITION BY worker) FROM sent";
+    refusals(&[(window, "QUANTILE_CONT with OVER")]);
     answers(&[
         ("SELECT QUANTILE_DISC(CASE WHEN worker > 0 THEN seq END, 0.5) AS v FROM sent", "2.0"),
         ("SELECT MEDIAN(seq) FILTER (WHERE worker > 0) AS v FROM sent", "2.5"),

@@ -52,7 +52,9 @@ pub(crate) fn constant(expr: &Expr) -> ControlFlow<Error> {
 
 /// Refuses quantiles with FILTER, which polars would apply to the share, too.
 pub(crate) fn filtered_quantile(expr: &Expr) -> ControlFlow<Error> {
-    let Expr::Function(Function { name, args: FunctionArguments::List(list), filter: Some(condition), .. }) = expr
+    let Expr::Function(Function {
+        name, args: FunctionArguments::List(list), filter: Some(condition), over: None, ..
+    }) = expr
     else {
         return ControlFlow::Continue(());
     };

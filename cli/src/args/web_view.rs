@@ -7,7 +7,7 @@ use clap::Args as ClapArgs;
 
 #[derive(Debug, ClapArgs)]
 #[command(after_help = "docs/serve.md has the flags of runs that are shown in progress, and the rules of access.\n\
-                        Exit codes: 0 ended by Ctrl-C or SIGTERM; 2 usage, or the address is not available.")]
+                        Exit codes: 0 ended by Ctrl-C, SIGTERM or SIGHUP; 2 usage, or the address is not available.")]
 pub(crate) struct WebView {
     /// Run dir, or folder of run dirs, at most six folders deep
     pub(crate) dir: PathBuf,

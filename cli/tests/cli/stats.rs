@@ -191,10 +191,7 @@ fn what_cannot_be_written_is_refused_before_the_run() {
             "--stats: not supported in virtual time",
         ),
         (&["--tui", "--set", "transport.kind=virtual"], "--tui: not supported in virtual time"),
-        (
-            &["--metrics", "127.0.0.1:0", "--set", "transport.kind=virtual"],
-            "--metrics: not supported in virtual time",
-        ),
+        (&["--metrics", "127.0.0.1:0", "--set", "transport.kind=virtual"], "--metrics: not supported in virtual time"),
         (&["--stats", "1s", "--dry-run"], "--dry-run"),
         (&["--stats-to", "x.csv"], "--stats"),
         (&["--hold"], "--control or --tui"),

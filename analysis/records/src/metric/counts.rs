@@ -34,7 +34,7 @@ const fn background(metric: &'static str, better: Better, definition: &'static s
 const DEFINITIONS: [Definition; 25] = [
     updates("sent", Better::Neither, "Transmissions of updates by workers, including retransmissions."),
     Definition::new("received", PACKETS, Better::Neither, "Packets with updates received by the parameter server."),
-    Definition::new("loss", SHARE, Better::Lower, "Share of sent updates that were dropped, without subsumed and outranked ones, and without repeats of what a device or a server had already (`duplicate`). For a device without books: share that did not arrive if it only forwards; no value if it may merge, or if the server's part was killed and no row of it is left.")
+    Definition::new("loss", SHARE, Better::Lower, "Share of sent updates that were dropped, without subsumed and outranked ones, and without repeats of what a device or a server had already (`duplicate`). For a device without books: share that did not arrive if it only forwards; no value if it may merge, or if a part that receives was killed and no row of it is left.")
         .source("design §4"),
     updates("dropped", Better::Lower, "Sent updates that were dropped; with a label, for that reason.").labels(&[REASON]),
     updates(

@@ -145,13 +145,9 @@ fn rows_of(text: &str) -> Vec<&str> {
 #[test]
 fn long_names_of_rows_differ() {
     let shown = |names: [String; 2], kind: Kind| {
-        let series = names.each_ref().map(|name| Series {
-            name: name.clone(),
-            points: vec![(0.0, 1.0)],
-            ..Default::default()
-        });
-        let text =
-            figure(&Chart { kind, series: series.to_vec(), categories: names.to_vec(), ..Default::default() });
+        let series =
+            names.each_ref().map(|name| Series { name: name.clone(), points: vec![(0.0, 1.0)], ..Default::default() });
+        let text = figure(&Chart { kind, series: series.to_vec(), categories: names.to_vec(), ..Default::default() });
         rows_of(&text).into_iter().map(str::to_owned).collect::<Vec<_>>()
     };
     let name = "olaf_packet_gap_10.7ns_dequeue_efficiency_0.63_gate_off";

@@ -8,20 +8,22 @@ use std::path::{Path, PathBuf};
 
 use pktgen_core::config::{Document, Run};
 use pktgen_core::record::{
-    CONTROLS, Counters, Family, Fault, Incidents, InterfaceCounts, Manifest, Note, PacingCounts, QueueCounts, RunState,
+    CONTROLS, Counters, Fault, Incidents, InterfaceCounts, Manifest, Note, PacingCounts, QueueCounts, RunState,
     STAMPS_RECEIVED, STAMPS_SENT,
 };
 use pktgen_core::time::{MS, Time};
 use pktgen_core::{Error, Result};
 
+use super::declared::expected;
 use super::real::settle_into;
 use super::shard::read;
 use super::{Experiment, Finished, SWEEP, write_sweep};
 use crate::capture::{PartDirs, claim, join_records, write_manifest};
 use crate::catalogue::Catalogue;
-use crate::driver::real_time::RealOutcome;
+use crate::driver::real_time::{RealOutcome, Roles};
 use crate::plan::{Plan, source};
 use crate::settle::frames_again;
+use crate::target::program::Expected;
 use agreement::Agreement;
 use parts::{PARTS, Part, anchors, find_parts, same_run, same_time};
 
@@ -71,6 +73,8 @@ pub fn merge(
     let name = workers.dir.join("manifest.json").display().to_string();
     let experiment = Experiment::open(catalogue, Document::parse(&workers.manifest.config, &name)?)?;
     let (run, plan) = planned(&experiment, &workers.manifest)?;
+    let by_key = expected(&plan, Roles::ALL) == Expected::SumsByKey;
+    manifest.unseen.get_or_insert_default().only_senders_killed = only_senders_killed(&parts, by_key);
     parts.iter().try_for_each(|part| check_profile(&plan, &part.manifest))?;
     let _claim = claim(out)?;
     manifest.files = join_records(&records(&parts, &late), out)?;
@@ -125,11 +129,11 @@ fn uncounted_again(parts: &[Part], out: &Path) -> Result<u64> {
     if parts.iter().any(has_count) { Ok(0) } else { frames_again(out) }
 }
 
-/// Returns whether parts were killed, and none that receives: the server, and workers without one, or with sums by key, of which a device
-/// sends the hot ones to them.
-fn only_senders_killed(parts: &[Part]) -> bool {
+/// Returns whether parts were killed, and none that receives: the server, and workers without one, or whose device sums `by_key` and sends
+/// hot sums to them.
+fn only_senders_killed(parts: &[Part], by_key: bool) -> bool {
     let has_server = parts.iter().any(|part| part.name() == PARTS[2]);
-    let workers_receive = !has_server || parts[0].manifest.family() == Family::Pairs;
+    let workers_receive = !has_server || by_key;
     let receives = |part: &Part| part.name() == PARTS[2] || (workers_receive && part.name() == PARTS[0]);
     let is_killed = |part: &&Part| part.manifest.validity.faults.iter().any(Fault::is_kill);
     let killed: Vec<_> = parts.iter().filter(is_killed).collect();
@@ -176,7 +180,6 @@ fn is_of_whole(note: &Note) -> bool {
 fn joined(parts: &[Part], late: &[Time], one_host: bool) -> Manifest {
     let (mut manifest, mut stay) = (parts[0].manifest.clone(), None);
     (manifest.part, manifest.rank) = (None, None);
-    manifest.unseen.get_or_insert_default().only_senders_killed = only_senders_killed(parts);
     // Parts of older versions have none.
     manifest.profile_hash = parts.iter().find_map(|part| part.manifest.profile_hash.clone());
     if parts.iter().filter(|part| part.name() == PARTS[0]).count() > 1 && manifest.clocks.remove(STAMPS_SENT).is_some()
@@ -264,23 +267,21 @@ mod tests {
 
     #[test]
     fn killed_parts_that_receive_nothing_are_only_senders() {
-        let of = |family: Family, names: &[(&str, bool)]| {
+        let of = |by_key: bool, names: &[(&str, bool)]| {
             let parts = names.iter().map(|(name, killed)| {
                 let mut part = part(name, "a", None);
-                part.manifest.family = Some(family);
                 part.manifest.validity.faults = killed.then_some(Fault::Killed {}).into_iter().collect();
                 part
             });
-            only_senders_killed(&parts.collect::<Vec<_>>())
+            only_senders_killed(&parts.collect::<Vec<_>>(), by_key)
         };
         let senders = [("workers", true), ("workers", false), ("server", false)];
-        assert!(of(Family::Updates, &senders));
-        assert!(of(Family::Results, &senders), "results are of the server");
-        assert!(!of(Family::Pairs, &senders), "hot sums are of the device");
-        assert!(of(Family::Pairs, &[("workers", false), ("device", true), ("server", false)]));
-        assert!(!of(Family::Updates, &[("workers", false), ("server", false)]), "none was killed");
-        assert!(!of(Family::Updates, &[("workers", true), ("server", true)]));
-        assert!(!of(Family::Updates, &[("workers", true), ("workers", false)]), "they receive");
+        assert!(of(false, &senders), "results are of the server");
+        assert!(!of(true, &senders), "hot sums are of the device");
+        assert!(of(true, &[("workers", false), ("device", true), ("server", false)]));
+        assert!(!of(false, &[("workers", false), ("server", false)]), "none was killed");
+        assert!(!of(false, &[("workers", true), ("server", true)]));
+        assert!(!of(false, &[("workers", true), ("workers", false)]), "they receive");
     }
 
     /// A server's count, of copies without rows, does not stand for that of the workers.

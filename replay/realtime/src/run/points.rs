@@ -14,22 +14,32 @@ impl Experiment {
     /// Plans one run of every point; returns whether any of them is in real time. `each` is called with each of these runs and its plan, if
     /// it is no study.
     pub(super) fn check_points(&self, each: &mut dyn FnMut(&Run, Option<&Plan>) -> Result<()>) -> Result<bool> {
+        self.check_points_of(&|_| true, each)
+    }
+
+    /// The same for a process that does the runs of which `takes` is true.
+    pub(super) fn check_points_of(
+        &self,
+        takes: &dyn Fn(&Run) -> bool,
+        each: &mut dyn FnMut(&Run, Option<&Plan>) -> Result<()>,
+    ) -> Result<bool> {
         let plan = |run: &Run| {
             let plan = self.prepare(run)?;
             self.check_launch(&plan)?;
             Ok(plan)
         };
-        self.look_at_points(&plan, each)
+        self.look_at_points(&plan, takes, each)
     }
 
     /// Plans one run of every point for inspection.
     pub fn check_drafts(&self) -> Result<()> {
-        self.look_at_points(&|run| self.draft(run), &mut |_, _| Ok(())).map(drop)
+        self.look_at_points(&|run| self.draft(run), &|_| true, &mut |_, _| Ok(())).map(drop)
     }
 
     fn look_at_points(
         &self,
         plan: &dyn Fn(&Run) -> Result<Plan>,
+        takes: &dyn Fn(&Run) -> bool,
         each: &mut dyn FnMut(&Run, Option<&Plan>) -> Result<()>,
     ) -> Result<bool> {
         let mut real_time = false;
@@ -48,7 +58,7 @@ impl Experiment {
             } else {
                 let plan = plan(run)?;
                 plan.check_wires(Roles::ALL)?;
-                self.check_files(run, &plan, &mut written)?;
+                self.check_files(run, &plan, takes, &mut written)?;
                 each(run, Some(&plan))?;
                 real_time |= plan.spec.is_real_time();
                 points.push((run, plan.spec.unused));
@@ -67,11 +77,17 @@ impl Experiment {
         Ok(real_time)
     }
 
-    /// Refuses a point of the sweep with files that two of its runs, or one of another point, would write. `written` has those of the points
-    /// so far, with the folders of their runs.
-    pub fn check_files(&self, point: &Run, plan: &Plan, written: &mut HashMap<PathBuf, String>) -> Result<()> {
+    /// Refuses a point of the sweep with files that two of its runs which this process `takes`, or one of another point, would write.
+    /// `written` has those of the points so far, with the folders of their runs.
+    pub fn check_files(
+        &self,
+        point: &Run,
+        plan: &Plan,
+        takes: &dyn Fn(&Run) -> bool,
+        written: &mut HashMap<PathBuf, String>,
+    ) -> Result<()> {
         for (key, file) in files(plan) {
-            for run in self.runs.iter().filter(|run| run.labels == point.labels) {
+            for run in self.runs.iter().filter(|run| run.labels == point.labels && takes(run)) {
                 let folder = run.folder();
                 if let Some(other) = written.insert(placed(&folder, &file), folder.clone()) {
                     return Err(Error::config(format!(
@@ -280,7 +296,7 @@ mod tests {
             (&udp, "transport.stamps = \"kernel\"", ""),
             (&udp, "transport.addresses = [\"127.0.0.1:1\"]", "transport.addresses has 1 entries"),
             (&udp, mixed.as_str(), "both must be IPv4"),
-            (&udp, no_port.as_str(), "port 0 does not exist"),
+            (&udp, no_port.as_str(), "nothing is at port 0"),
             (&udp, twice.as_str(), "127.0.0.1:1 is given for workers and for device.down"),
             (&udp, here.as_str(), ""),
             (&udp, elsewhere.as_str(), ""),
@@ -314,6 +330,9 @@ mod tests {
             let text = format!("{SMALL}transport.kind = \"ring\"\ntransport.tap = \"{tap}\"\n{sweep}\n");
             let document = Document::parse(&text, "x.toml").unwrap();
             let experiment = Experiment::open(pktgen_registry::all(), document).unwrap();
+            // A shard with one of the runs.
+            let first = experiment.runs[0].folder();
+            experiment.check_points_of(&|run| run.folder() == first, &mut |_, _| Ok(())).unwrap();
             for found in [experiment.check_points(&mut |_, _| Ok(())).map(drop), experiment.check_drafts()] {
                 let why = found.err().map(|why| why.to_string()).unwrap_or_default();
                 assert_eq!(why.contains("would both write"), is_refused, "{tap}, {sweep}: {why}");

@@ -55,11 +55,11 @@ impl Experiment {
         progress: &(dyn Fn(usize, Progress) + Sync),
         say: &dyn Fn(&str),
     ) -> Result<Share> {
-        let (real_time, points) = self.points()?;
-        let single = (self.runs.len() == 1).then(|| &self.runs[0]);
-        let planned = sweep_text(&self.sweep(single), &out.join(PLANNED))?;
         let mine: Vec<&Run> = self.runs.iter().zip(0..).filter(|(_, i)| shard.takes(*i)).map(|(run, _)| run).collect();
         let names: HashSet<String> = mine.iter().map(|run| run.folder()).collect();
+        let (real_time, points) = self.points(&|run| names.contains(&run.folder()))?;
+        let single = (self.runs.len() == 1).then(|| &self.runs[0]);
+        let planned = sweep_text(&self.sweep(single), &out.join(PLANNED))?;
         let mut own = self.sweep(None);
         own.runs.retain(|run| names.contains(&run.dir));
         own.shard = Some(SweepShard {
@@ -83,10 +83,11 @@ impl Experiment {
     }
 
     /// Returns the resolved configuration of every point, for its first seed, and its trace; and whether any is in real
-    /// time. Mistakes are found here, equally in every shard, before anything is written.
-    fn points(&self) -> Result<(bool, Vec<String>)> {
+    /// time. Mistakes are found here, equally in every shard, before anything is written; files that two runs would write, where one shard
+    /// `takes` both.
+    fn points(&self, takes: &dyn Fn(&Run) -> bool) -> Result<(bool, Vec<String>)> {
         let mut points = Vec::new();
-        let real_time = self.check_points(&mut |run, plan| {
+        let real_time = self.check_points_of(takes, &mut |run, plan| {
             match plan {
                 Some(plan) => {
                     // Files that the configuration names, such as a plan, are in it by name only.

@@ -107,9 +107,9 @@ fn check_pair(own: SocketAddr, peer: SocketAddr) -> Result<()> {
     if own.is_ipv4() != peer.is_ipv4() {
         return Err(Error::config(format!("UDP from {own} to {peer}: both must be IPv4, or both IPv6")));
     }
-    if own.port() == 0 || peer.port() == 0 {
+    if peer.port() == 0 {
         return Err(Error::config(format!(
-            "UDP from {own} to {peer}: port 0 does not exist; give one from 1 to 65535"
+            "UDP from {own} to {peer}: nothing is at port 0; give the other end one from 1 to 65535"
         )));
     }
     Ok(())
@@ -171,7 +171,7 @@ fn free_on_loopback() -> Result<[SocketAddr; 4]> {
 
 /// Options of an end.
 pub(crate) struct UdpOptions {
-    /// Our address.
+    /// Our address; port 0 for any.
     pub bind: SocketAddr,
     /// Destination of frames, and the only accepted source.
     pub peer: SocketAddr,

@@ -279,7 +279,10 @@ mod tests {
         let gaps: Vec<Row> = rows.iter().map(|row| (5 + 2 * row.0, row.1, row.2, row.3, row.4)).collect();
         write(&path, &gaps);
         let message = open(&path, &[]).map(|_| ()).unwrap_err().to_string();
-        assert!(message.contains("4 workers in 2 clusters") && message.contains("--clusters 2 --workers N"), "{message}");
+        assert!(
+            message.contains("4 workers in 2 clusters") && message.contains("--clusters 2 --workers N"),
+            "{message}"
+        );
     }
 
     #[test]
