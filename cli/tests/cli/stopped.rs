@@ -1,6 +1,6 @@
 //! Runs that do not reach their end: stopped by the user, or killed.
 
-use std::fs;
+use std::fs::{self, File};
 use std::io::Write;
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
@@ -8,7 +8,7 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
-use pktgen_testing::happens;
+use pktgen_testing::{Need, happens, installed};
 
 /// Long enough to be stopped in the middle: 54 million updates.
 const LONG: &str = "name = \"long\"\n[workload]\nupdates = 2000000\n[schedule]\nkind = \"poisson\"\noffered = \"60Gbps\"\n[topology]\nrate = \"40Gbps\"\n\
@@ -127,6 +127,72 @@ fn a_hangup_that_is_ignored_at_the_start_stays_ignored() {
     assert!(begun, "hang guard: the run wrote nothing");
     assert!(ignores_hangup(&status), "{status}");
     assert_eq!(code, Some(1));
+}
+
+/// Runs a command in a new terminal, with this handling of SIGHUP. What the command draws goes to standard output; the
+/// terminal closes at the end of standard input.
+const TERMINAL: &str = "
+import os, select, signal, sys, termios
+screen, terminal = os.openpty()
+termios.tcsetwinsize(terminal, (30, 110))
+if os.fork() == 0:
+    os.close(terminal)
+    while 0 not in select.select([0, screen], [], [])[0]:
+        os.write(1, os.read(screen, 65536))
+    os._exit(0)
+os.close(screen)
+os.login_tty(terminal)
+signal.signal(signal.SIGHUP, getattr(signal, sys.argv[1]))
+os.execv(sys.argv[2], sys.argv[2:])
+";
+
+/// Returns whether the process with this `/proc/PID/stat` has a terminal.
+fn has_terminal(stat: &str) -> bool {
+    let fields = stat.rsplit(") ").next().unwrap_or_default();
+    fields.split(' ').nth(4).is_some_and(|terminal| terminal != "0")
+}
+
+/// SIGHUP ends the run; if it is ignored, the run goes on without a screen until SIGTERM.
+#[test]
+fn a_closed_terminal_does_not_stall_a_run_with_a_screen() {
+    if !installed(Need::Python, "a terminal that closes") {
+        return;
+    }
+    // Far longer than the test.
+    let text = "[workload]\nupdates = 600000\nbytes = \"256B\"\n[schedule]\nkind = \"poisson\"\noffered = \"10Mbps\"\n\
+        [topology]\nrate = \"20Mbps\"\n[transport]\nkind = \"ring\"\nwait = \"block\"\n";
+    for (hangup, end) in [("SIG_DFL", None), ("SIG_IGN", Some("-TERM"))] {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        fs::write(folder.path().join("x.toml"), text).expect("writable");
+        let screen = folder.path().join("screen");
+        let mut child = Command::new("python3")
+            .current_dir(folder.path())
+            .args(["-c", TERMINAL, hangup, env!("CARGO_BIN_EXE_pktgen")])
+            .args(["replay", "x.toml", "--tui", "--no-report", "--out", "run"])
+            .stdin(Stdio::piped())
+            .stdout(File::create(&screen).expect("writable"))
+            .spawn()
+            .expect("Python runs");
+        // Keys were read before the first screen is drawn.
+        let drawn = happens(|| {
+            let shown = fs::read(&screen).unwrap_or_default();
+            let sent = fs::metadata(folder.path().join("run/sent.arrows")).is_ok_and(|file| file.len() > 0);
+            sent && String::from_utf8_lossy(&shown).contains("pktgen")
+        });
+        drop(child.stdin.take());
+        let stat = || fs::read_to_string(format!("/proc/{}/stat", child.id())).unwrap_or_default();
+        let closed = happens(|| !has_terminal(&stat()));
+        if let Some(name) = end {
+            signal(&child, name);
+        }
+        let ended = happens(|| child.try_wait().expect("a child").is_some());
+        let _ = child.kill();
+        let status = child.wait().expect("it ends");
+        assert!(drawn && closed && ended, "hang guard: {hangup}, a screen: {drawn}, it closed: {closed}");
+        assert_eq!(status.code(), Some(1), "{hangup}");
+        let manifest = fs::read_to_string(folder.path().join("run/manifest.json")).expect("a manifest");
+        assert!(manifest.contains("\"state\": \"interrupted\""), "{hangup}: {manifest}");
+    }
 }
 
 #[test]

@@ -1,6 +1,9 @@
 //! Display of the run on the terminal.
 
-use std::io::{Stderr, stderr};
+use std::fs::File;
+use std::io::{IsTerminal, Stderr, stderr, stdin};
+use std::mem::ManuallyDrop;
+use std::os::fd::{AsFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
@@ -8,6 +11,7 @@ use pktgen_core::{Error, Result};
 use pktgen_realtime::live::Glance;
 use pktgen_realtime::steer::{SteerCommand, SteerState, Steering};
 use ratatui::backend::CrosstermBackend;
+use ratatui::crossterm::cursor::Show;
 use ratatui::crossterm::event::{self, Event, KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
 use ratatui::crossterm::execute;
 use ratatui::crossterm::terminal::{EnterAlternateScreen, LeaveAlternateScreen, disable_raw_mode, enable_raw_mode};
@@ -25,20 +29,23 @@ const REMEMBERED: usize = 600;
 const CHART: u16 = 5;
 const TABLE_MIN: u16 = 3;
 
-/// Raw mode of the terminal at standard error; it is restored when this is dropped.
+/// Raw mode of the terminal at standard error; it is restored when this is dropped, if the terminal is still there.
 struct RawMode;
 
 impl Drop for RawMode {
     fn drop(&mut self) {
         let _ = disable_raw_mode();
-        let _ = execute!(stderr(), LeaveAlternateScreen);
+        let _ = execute!(stderr(), LeaveAlternateScreen, Show);
     }
 }
 
 /// The display.
 pub(super) struct Screen {
     _mode: RawMode,
-    terminal: Terminal<CrosstermBackend<Stderr>>,
+    /// Never dropped: once the terminal is gone, that fails to show the cursor, and panics because it cannot say so.
+    terminal: ManuallyDrop<Terminal<CrosstermBackend<Stderr>>>,
+    /// The terminal that keys are read from.
+    keys: OwnedFd,
     /// The first cluster that is shown.
     top: usize,
     /// Whether clusters are sorted by age, oldest first, instead of by number.
@@ -57,14 +64,21 @@ impl Screen {
         enable_raw_mode().map_err(fails)?;
         let mode = RawMode;
         execute!(stderr(), EnterAlternateScreen).map_err(fails)?;
-        let terminal = Terminal::new(CrosstermBackend::new(stderr())).map_err(fails)?;
-        Ok(Screen { _mode: mode, terminal, top: 0, by_age: false, refused: None, sent: 0, rates: Vec::new() })
+        let keys = keys().map_err(fails)?;
+        let terminal = ManuallyDrop::new(Terminal::new(CrosstermBackend::new(stderr())).map_err(fails)?);
+        Ok(Screen { _mode: mode, terminal, keys, top: 0, by_age: false, refused: None, sent: 0, rates: Vec::new() })
     }
 
-    /// Draws, and handles pressed keys. A terminal that disappears does not end a run.
+    /// Returns whether the terminal is still there. After a hangup, its descriptors are no terminal any more.
+    fn is_open(&self) -> bool {
+        self.keys.is_terminal() && stderr().is_terminal()
+    }
+
+    /// Draws, and handles pressed keys; nothing once the terminal is gone, which does not end a run by itself.
     pub(super) fn show(&mut self, glance: Option<&Glance>, stop: &AtomicBool, steering: Option<&Steering>) {
         let clusters = glance.map_or(0, |glance| glance.clusters.len());
-        while event::poll(Duration::ZERO).unwrap_or(false) {
+        // `poll` does not return after a hangup: it reads the end of its input again and again.
+        while self.is_open() && event::poll(Duration::ZERO).unwrap_or(false) {
             let Ok(Event::Key(key)) = event::read() else { continue };
             match code_of(&key) {
                 KeyCode::Char('q') => stop.store(true, Ordering::Relaxed),
@@ -77,6 +91,9 @@ impl Screen {
         }
         if let Some(glance) = glance {
             self.remember(glance.progress.sent);
+        }
+        if !self.is_open() {
+            return;
         }
         let Screen { terminal, top, by_age, rates, refused, .. } = self;
         let steered = steering.map(Steering::state).map_or_else(String::new, |state| steered(&state));
@@ -110,6 +127,12 @@ impl Screen {
         self.rates.push(sent.saturating_sub(self.sent));
         self.sent = sent;
     }
+}
+
+/// Opens the terminal that crossterm reads keys from: standard input, or else the controlling terminal.
+fn keys() -> std::io::Result<OwnedFd> {
+    let input = stdin();
+    if input.is_terminal() { input.as_fd().try_clone_to_owned() } else { File::open("/dev/tty").map(OwnedFd::from) }
 }
 
 /// Returns the code of a pressed key; none for keys with Ctrl or Alt, which are other keys. Ctrl-C is `q`.
