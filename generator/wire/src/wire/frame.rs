@@ -13,7 +13,7 @@ use crate::topology::NodeId;
 /// Ethernet 14, IPv4 20, UDP 8 bytes. (OLAF §7 counts 304 bits for them; they are 336.)
 pub const HEAD: usize = 42;
 /// End of the IPv4 header, before UDP.
-pub const IP_END: usize = field::IP.end;
+pub(crate) const IP_END: usize = field::IP.end;
 
 mod field {
     use std::ops::Range;
