@@ -2,8 +2,9 @@
 //!
 //! In a short training many of the later ranks have as many updates as the last hot one, and there are too many of them
 //! to count each. Their updates are divided instead: each half of the ranks gets a binomial number, by its share of the
-//! curve, and a part with fewer updates than a hot rank needs is left as it is. These are independent Poisson numbers
-//! with a known sum, as if counted one by one. Called by [`hot`](super::hot) and by the study of LIBRA §5.3.
+//! curve. A part is left as it is if it has fewer updates than a hot rank needs, or if its ranks are too rare to get as
+//! many. These are independent Poisson numbers with a known sum, as if counted one by one. Called by
+//! [`hot`](super::hot) and by the study of LIBRA §5.3.
 
 use super::curve::Curve;
 use super::hot::binomial;
@@ -12,8 +13,11 @@ use crate::seed::Stream;
 /// Updates of a training: those in its sample, and the others.
 pub(crate) type Updates = [u64; 2];
 
-/// Most parts that may have enough updates at once. A curve that takes more hardly falls.
-const PARTS_MAX: u64 = 20_000_000;
+/// Most divisions if more ranks than that may have enough updates: some seconds.
+const DIVISIONS_MAX: u64 = 20_000_000;
+
+/// A part is left if the chance that any rank has enough updates is below exp(-28), less than 1e-12.
+const CERTAIN: f64 = 28.0;
 
 /// The later ranks of a training.
 #[derive(Debug)]
@@ -35,20 +39,16 @@ impl<'a> Tail<'a> {
     /// Divides on; returns further ranks with at least `least[0]` updates in the sample or `least[1]` in the whole
     /// training. Both are 1 or more.
     pub(crate) fn reach(&mut self, least: [u64; 2]) -> Result<Vec<(u64, Updates)>, String> {
+        self.divide(least, DIVISIONS_MAX)
+    }
+
+    /// The same; more than `most` divisions are refused if more than `most` ranks may have enough updates.
+    fn divide(&mut self, least: [u64; 2], most: u64) -> Result<Vec<(u64, Updates)>, String> {
         let sum = |count: fn(&Updates) -> u64| self.parts.iter().map(|(.., updates)| count(updates)).sum::<u64>();
-        let parts = sum(|own| own[0]) / least[0] + sum(|own| own[0] + own[1]) / least[1];
-        if parts > PARTS_MAX {
-            return Err(format!(
-                "of {} parameters after the first {}, more than {PARTS_MAX} may have as many updates as the last hot one; \
-                 lower parameters, or choose a curve that falls faster",
-                self.curve.ranks() - self.from,
-                self.from
-            ));
-        }
-        let (mut found, mut left) = (Vec::new(), Vec::new());
+        let many = sum(|own| own[0]) / least[0] + sum(|own| own[0] + own[1]) / least[1] > most;
+        let (mut found, mut left, mut divisions) = (Vec::new(), Vec::new(), 0);
         while let Some((from, end, updates)) = self.parts.pop() {
-            let [sampled, others] = updates;
-            if sampled < least[0] && sampled + others < least[1] {
+            if !self.may_reach(from, end, updates, least) {
                 left.extend((updates != [0, 0]).then_some((from, end, updates)));
                 continue;
             }
@@ -56,15 +56,43 @@ impl<'a> Tail<'a> {
                 found.push((from, updates));
                 continue;
             }
+            if many && divisions == most {
+                return Err(format!(
+                    "too many of the {} parameters after the first {} may be hot: to find those that are takes more \
+                     than {most} divisions of their updates; raise sample_rate or the updates of the training, or \
+                     choose a curve that falls faster",
+                    self.curve.ranks() - self.from,
+                    self.from
+                ));
+            }
+            divisions += 1;
             let middle = from + (end - from) / 2;
             let (lower, upper) = (self.curve.between(from, middle), self.curve.between(middle, end));
             let share = lower / (lower + upper);
             let first = updates.map(|count| binomial(count, share, &mut self.stream).min(count));
-            self.parts.push((middle, end, [sampled - first[0], others - first[1]]));
+            self.parts.push((middle, end, [updates[0] - first[0], updates[1] - first[1]]));
             self.parts.push((from, middle, first));
         }
         self.parts = left;
         Ok(found)
+    }
+
+    /// Whether a rank of a part may have enough updates. The first is the most frequent. By Chernoff's bound a count
+    /// of mean m is x or more with a chance of at most exp(x - m - x ln(x/m)). That times the number of ranks must be
+    /// negligible.
+    fn may_reach(&self, from: u64, end: u64, [sampled, others]: Updates, least: [u64; 2]) -> bool {
+        let ranks = (self.curve.ranks() - self.from) as f64;
+        let share = || self.curve.frequency(from) / self.curve.between(from, end);
+        let may = |count: u64, least: u64| {
+            // Each update is of a rank, and of the only one.
+            if count < least || least == 1 || end - from == 1 {
+                return count >= least;
+            }
+            let (mean, least) = (count as f64 * share(), least as f64);
+            let beyond = mean < least && least * (least / mean).ln() - least + mean > ranks.ln() + CERTAIN;
+            !beyond
+        };
+        may(sampled, least[0]) || may(sampled + others, least[1])
     }
 }
 
@@ -133,8 +161,43 @@ mod tests {
     #[test]
     fn a_curve_that_does_not_fall_is_refused() {
         let curve = Curve::zipf(1 << 50, 0.0).unwrap();
-        let mut tail = Tail::new(&curve, 200_000, [100_000_000, 0], Seed(1).stream("test", 0, 0));
-        let why = tail.reach([1, u64::MAX]).unwrap_err();
-        assert!(["after the first 200000", "20000000", "parameters"].iter().all(|part| why.contains(part)), "{why}");
+        let tail = || Tail::new(&curve, 200_000, [10_000, 0], Seed(1).stream("test", 0, 0));
+        let why = tail().divide([1, u64::MAX], 9999).unwrap_err();
+        let parts = ["after the first 200000", "9999", "parameters", "sample_rate", "updates of the training"];
+        assert!(parts.iter().all(|part| why.contains(part)), "{why}");
+        // As many ranks are found, however many divisions they take.
+        assert_eq!(tail().divide([1, u64::MAX], 10_000).unwrap().len(), 10_000);
+    }
+
+    /// In a long training no later rank comes near the last hot one, however many later ranks there are.
+    #[test]
+    fn a_long_training_needs_no_divisions() {
+        let curve = Curve::zipf(1_000_000_000, 0.6).unwrap();
+        // The first later rank has 567 of these updates in the mean.
+        let tail = || Tail::new(&curve, 8_000_000, [67_000_000_000, 0], Seed(1).stream("test", 0, 0));
+        for least in [1000, 2000] {
+            assert_eq!(tail().divide([least, u64::MAX], 0), Ok(Vec::new()), "{least}");
+        }
+        assert!(tail().divide([700, u64::MAX], 0).is_err());
+    }
+
+    /// Parts whose ranks are all too rare are not divided; what they have is found when fewer updates are enough.
+    #[test]
+    fn parts_of_rare_ranks_are_divided_when_it_is_their_turn() {
+        let curve = Curve::mandelbrot(1 << 30, 1.5, 1.0).unwrap();
+        let (from, updates) = (1000, 1_000_000u64);
+        let mut tail = Tail::new(&curve, from, [updates, 0], Seed(1).stream("test", 0, 0));
+        let mean = |rank: u64| updates as f64 * curve.frequency(rank) / curve.between(from, curve.ranks());
+        let mut all = BTreeMap::new();
+        for least in [400, 100, 20, 1] {
+            all.extend(tail.reach([least, u64::MAX]).unwrap().into_iter().map(|(rank, [count, _])| (rank, count)));
+            // All that have more in the mean, up to what chance takes away.
+            let sure = (from..).take_while(|rank| mean(*rank) > (least + 40) as f64 * 1.5).count();
+            assert!((from..).take(sure).all(|rank| all.contains_key(&rank)), "{least}");
+            if least >= 20 {
+                assert!(tail.parts.iter().any(|(.., [count, _])| *count > 10 * least), "{least}: all are divided");
+            }
+        }
+        assert_eq!(all.values().sum::<u64>(), updates);
     }
 }
