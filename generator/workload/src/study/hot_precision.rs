@@ -107,8 +107,9 @@ impl Study for HotPrecision {
     }
 }
 
-/// Memory of a counted parameter: its counts in the whole and in the sample, and its places in both lists.
-const COUNT_BYTES: u64 = 32;
+/// Memory of a counted parameter: its counts in the whole and in the sample, its place in the one list, and its place
+/// and count in the other, which is sorted.
+const COUNT_BYTES: u64 = 40;
 
 /// What is trained, and by which rule parameters are hot.
 struct Training {
@@ -264,7 +265,7 @@ mod tests {
 
     #[test]
     fn lists_beyond_the_memory_are_refused_before_they_are_counted() {
-        let list = ["study.step", "hot parameters", "4800 MB", "5000000"];
+        let list = ["study.step", "hot parameters", "6000 MB", "5000000"];
         let range = ["study.hot", "100000000 is not from 1 to 5000000", "a switch", "holds no more"];
         for (key, value, parts) in [("step", 1_000_000_000u32, list), ("hot", 100_000_000, range)] {
             let mut section = Section::of("study", &[("model", "oa".into()), (key, value.into())]);
