@@ -23,6 +23,7 @@ use pktgen_realtime::driver::real_time::Progress;
 use pktgen_realtime::live::{Glance, View};
 use pktgen_realtime::run::Experiment;
 use pktgen_realtime::steer::Steering;
+use pktgen_realtime::transport::{Capabilities, Transport};
 
 use crate::args::Looking;
 use crate::ui::{Ui, live};
@@ -88,17 +89,19 @@ impl Said {
 }
 
 impl Live {
-    /// Creates the observers of `experiment` according to the flags; `stop` ends the run, and `sends` is whether this
-    /// process has the workers.
+    /// Creates the observers of runs with these transports according to the flags; `stop` ends the run, and `sends` is
+    /// whether this process has the workers.
     pub(crate) fn new(
         flags: &Looking,
-        experiment: &Experiment,
+        transports: &[&dyn Transport],
         sends: bool,
         stop: Arc<AtomicBool>,
         ui: &Ui,
     ) -> Result<Live> {
+        let any = |can: fn(Capabilities) -> bool| transports.iter().any(|kind| can(kind.capabilities()));
+        let (is_real_time, is_steerable) = (any(|can| can.real_time), any(|can| can.real_time && !can.own_time));
         // Before anything is opened.
-        refuse_unsupported(flags, experiment)?;
+        refuse_unsupported(flags, is_real_time, is_steerable)?;
         if flags.tui && !std::io::stderr().is_terminal() {
             return Err(Error::config(
                 "--tui: standard error is no terminal; leave --tui out, or use --metrics ADDRESS",
@@ -127,7 +130,7 @@ impl Live {
         }
         let stats = every.map(|_| StatsWriter::open(flags.stats_to.as_deref())).transpose()?.map(Mutex::new);
         let view = Arc::new(View::with_intervals(every));
-        let has_keys = flags.tui && sends && experiment.is_steerable()?;
+        let has_keys = flags.tui && sends && is_steerable;
         let (steering, control) = steer(flags, has_keys, &stop, &view, ui)?;
         let exporter = flags.metrics.map(Exporter::serve).transpose()?;
         let screen = flags.tui.then(Screen::open).transpose()?.map(Mutex::new);
@@ -197,11 +200,11 @@ impl Live {
     }
 }
 
-/// Refuses flags that the runs of `experiment` do not support.
-fn refuse_unsupported(flags: &Looking, experiment: &Experiment) -> Result<()> {
+/// Refuses flags that no run supports: none is in real time, or none can be steered.
+fn refuse_unsupported(flags: &Looking, is_real_time: bool, is_steerable: bool) -> Result<()> {
     let watches = [(flags.tui, "--tui"), (flags.metrics.is_some(), "--metrics"), (flags.stats.is_some(), "--stats")];
     if let Some((_, flag)) = watches.into_iter().find(|(given, _)| *given)
-        && !experiment.is_real_time()?
+        && !is_real_time
     {
         return Err(Error::config(format!(
             "{flag}: not supported in virtual time; leave it out, or set transport.kind to a transport in real time \
@@ -210,7 +213,7 @@ fn refuse_unsupported(flags: &Looking, experiment: &Experiment) -> Result<()> {
     }
     let steers = [(flags.hold, "--hold"), (flags.control.is_some(), "--control")];
     if let Some((_, flag)) = steers.into_iter().find(|(given, _)| *given)
-        && !experiment.is_steerable()?
+        && !is_steerable
     {
         return Err(Error::config(format!(
             "{flag}: not supported in virtual time and over files; leave it out, or set transport.kind to another \

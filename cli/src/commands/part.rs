@@ -1,5 +1,6 @@
 //! One part of a run in this process: `pktgen replay --role workers`, `pktgen target`, `pktgen capture EXPERIMENT`.
 
+use std::slice;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use pktgen_core::time::{SECOND, Time};
@@ -39,7 +40,8 @@ pub(super) fn run(experiment: Experiment, serve: args::Serve, roles: Roles, ui: 
         return Err(Error::config(what));
     }
     let stop = stop_flag();
-    let looking = Live::new(&serve.looking, &experiment, roles.workers, stop.clone(), ui)?;
+    let transports = experiment.transports(slice::from_ref(experiment.choose(serve.run.as_deref())?))?;
+    let looking = Live::new(&serve.looking, &transports, roles.workers, stop.clone(), ui)?;
     let experiment = looking.watch(experiment);
     let run = experiment.choose(serve.run.as_deref())?;
     let out = OutFolder::of(serve.out, &format!("{}-{}", experiment.name, roles.part().unwrap_or("run")))?;
@@ -67,8 +69,8 @@ pub(super) fn run(experiment: Experiment, serve: args::Serve, roles: Roles, ui: 
     let written = looking.end(ui);
     let finished = finished?;
     say_unused(experiment.unused(), ui);
-    say_roles(std::slice::from_ref(&finished), ui);
-    let valid = say_validity(std::slice::from_ref(&finished), ui);
+    say_roles(slice::from_ref(&finished), ui);
+    let valid = say_validity(slice::from_ref(&finished), ui);
     ui.wrote(&out);
     let nothing = serve.idle.is_some() && !came.load(Ordering::Relaxed) && !stop.load(Ordering::Relaxed);
     if nothing {

@@ -1,5 +1,6 @@
 //! `pktgen replay --rank`: one of several processes that execute a run together.
 
+use std::slice;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
@@ -19,7 +20,8 @@ pub(super) fn run(experiment: Experiment, rank: RankFlag, args: &Replay, ui: &Ui
     let place = rank.place(&|name| std::env::var(name).ok())?;
     let crew = RankCrew::new(place, flags.roles.as_deref())?;
     let stop = stop_flag();
-    let looking = Live::new(&args.looking, &experiment, crew.role().workers, stop.clone(), ui)?;
+    let transports = experiment.transports(slice::from_ref(experiment.choose(args.run.as_deref())?))?;
+    let looking = Live::new(&args.looking, &transports, crew.role().workers, stop.clone(), ui)?;
     let experiment = looking.watch(experiment);
     let run = experiment.choose(args.run.as_deref())?;
     let out = OutFolder::of(args.out.clone(), &experiment.name)?;
@@ -35,8 +37,8 @@ pub(super) fn run(experiment: Experiment, rank: RankFlag, args: &Replay, ui: &Ui
     let written = looking.end(ui);
     let finished = finished?;
     say_unused(experiment.unused(), ui);
-    say_roles(std::slice::from_ref(&finished), ui);
-    let valid = say_validity(std::slice::from_ref(&finished), ui);
+    say_roles(slice::from_ref(&finished), ui);
+    let valid = say_validity(slice::from_ref(&finished), ui);
     if !(first && flags.merge) {
         ui.wrote(&finished.dir);
         return Ok(u8::from(!valid).max(written));

@@ -179,6 +179,41 @@ fn pushes_to_a_server_alone_are_counted_as_updates() {
 }
 
 #[test]
+fn runs_in_real_time_are_watched_beside_others_in_virtual_time() {
+    let folder = folder(1);
+    let path = folder.path().join("x.toml");
+    let variant =
+        |name: &str, kind: &str| format!("[[sweep.variants]]\nname = \"{name}\"\ntransport.kind = \"{kind}\"\n");
+    let experiment = fs::read_to_string(&path).expect("an experiment");
+    let write = |kind: &str| {
+        let text = format!("{experiment}{}{}", variant("twin", "virtual"), variant("other", kind));
+        fs::write(&path, text).expect("writable");
+    };
+    write("ring");
+    let flags = ["--metrics", "127.0.0.1:0", "--control", "c.sock", "--stats", "200ms", "--stats-to", "s.jsonl"];
+    let output = replay(folder.path(), &[&["--out", "out"][..], &flags].concat());
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    let rows = fs::read_to_string(folder.path().join("s.jsonl")).expect("rows");
+    let rows: Vec<Value> = rows.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect();
+    assert!(!rows.is_empty() && rows.iter().all(|row| row["run"] == "other,seed=1"), "{rows:?}");
+    // Of a part, the run that it is of: rings have no parts, which is found after the flags are judged.
+    for (run, word) in [("other", "joins roles of one process"), ("twin", "--metrics: not supported in virtual time")] {
+        let run = format!("{run},seed=1");
+        let args = ["target", "x.toml", "--run", &run, "--out", "part", "--metrics", "127.0.0.1:0"];
+        let output = pktgen(folder.path(), &args);
+        let said = text(&output.stderr);
+        assert!(output.status.code() == Some(2) && said.contains(word), "{run}: {said}");
+    }
+    // No run supports them.
+    write("virtual");
+    for flag in [&flags[..2], &flags[2..4], &flags[4..6]] {
+        let output = replay(folder.path(), &[&["--out", "none"], flag].concat());
+        let (said, words) = (text(&output.stderr), format!("{}: not supported in virtual time", flag[0]));
+        assert!(output.status.code() == Some(2) && said.contains(&words), "{flag:?}: {said}");
+    }
+}
+
+#[test]
 fn what_cannot_be_written_is_refused_before_the_run() {
     let folder = folder(1);
     fs::write(folder.path().join("there.csv"), "x").expect("writable");

@@ -47,7 +47,7 @@ use crate::live::{Sees, View};
 use crate::plan::{Plan, plan, prepare, prepare_share, source};
 use crate::steer::Steering;
 use crate::target::program::Expected;
-use crate::transport::Pacing;
+use crate::transport::{Pacing, Transport, TransportPlan};
 
 use declared::{default_metrics, expected};
 pub use find_rate::{
@@ -237,20 +237,17 @@ impl Experiment {
         self.overrides().into_iter().filter(|text| !self.overrides.contains(text)).collect()
     }
 
-    /// Returns whether its runs are in real time, according to the first one.
-    pub fn is_real_time(&self) -> Result<bool> {
-        let document = self.resolve(&self.runs[0])?;
-        Ok(!study::is_one(&document) && self.prepare(&self.runs[0])?.spec.is_real_time())
-    }
-
-    /// Returns whether its runs can be steered, according to the first one: not in virtual time, nor over files.
-    pub fn is_steerable(&self) -> Result<bool> {
-        let document = self.resolve(&self.runs[0])?;
-        if study::is_one(&document) {
-            return Ok(false);
+    /// Returns the transports of `runs`, read once per point, without planning them; studies have none.
+    pub fn transports(&self, runs: &[Run]) -> Result<Vec<&'static dyn Transport>> {
+        let mut seen = HashSet::new();
+        let mut kinds = Vec::new();
+        for run in runs.iter().filter(|run| seen.insert(&run.labels)) {
+            let mut document = self.resolve(run)?;
+            if !study::is_one(&document) {
+                kinds.push(TransportPlan::kind_of(&mut document.section("transport")?)?);
+            }
         }
-        let can = self.prepare(&self.runs[0])?.spec.transport.kind.capabilities();
-        Ok(can.real_time && !can.own_time)
+        Ok(kinds)
     }
 
     /// Publishes live statistics of its runs in real time to `view`.

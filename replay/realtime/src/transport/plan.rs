@@ -262,6 +262,12 @@ impl TransportPlan {
         }
     }
 
+    /// Returns the kind that the section names.
+    pub(crate) fn kind_of(section: &mut Section) -> Result<&'static dyn Transport> {
+        let kind: String = section.get("kind", DEFAULT)?;
+        find(TRANSPORTS, "transport", &kind, &section.place("kind"))
+    }
+
     /// Reads the section, for a run with these frames.
     pub(crate) fn read(document: &mut Document, frames: Frames) -> Result<Self> {
         let lockstep = Lockstep::named(document)?;
@@ -269,8 +275,7 @@ impl TransportPlan {
             write_for_devices(document, &frames)?;
         }
         let mut section = document.section("transport")?;
-        let kind: String = section.get("kind", DEFAULT)?;
-        let kind = find(TRANSPORTS, "transport", &kind, &section.place("kind"))?;
+        let kind = Self::kind_of(&mut section)?;
         let plan = if kind.capabilities().real_time {
             let linger = RealTime::linger(&mut section)?.ps();
             let middleware = MiddlewarePlan::read(&mut section, linger)?;
