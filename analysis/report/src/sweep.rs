@@ -37,6 +37,7 @@ use common::{Common, without_seed};
 use data::{GoalSummary, Labels, PointSummary, RunMade, RunSummary, SweepData, with_all_reasons, without_variant};
 use gather::gathered;
 use scalars::Scalars;
+use settings::is_first_unread;
 
 impl SweepData {
     /// Reads and analyses the sweep (or the single run) in `dir`; `progress` is called with the number of finished runs and their total.
@@ -95,7 +96,24 @@ impl SweepData {
             baseline::compare(&mut runs, &mut units, baseline, &mut common);
         }
         let points = points(&runs);
-        Ok(SweepData { manifest, options, units, runs, points })
+        let mut sweep = SweepData { manifest, options, units, runs, points };
+        // Read in no other case, and topologies may be large.
+        if sweep.runs.iter().any(|run| run.undrawn) && is_first_unread(&sweep) {
+            mark_network(dir, &mut sweep.runs);
+        }
+        Ok(sweep)
+    }
+}
+
+/// Marks the first of the runs that could be read whose network can be drawn.
+fn mark_network(dir: &Path, runs: &mut [RunSummary]) {
+    let is_known = |run: &&mut RunSummary| {
+        let was_read = !matches!(&run.validity.faults[..], [Fault::NotAnalysed { .. }]);
+        let manifest = || read_json::<Manifest>(&dir.join(&run.dir).join("manifest.json"), "a run dir");
+        was_read && manifest().is_ok_and(|manifest| network::is_known(&manifest))
+    };
+    if let Some(run) = runs.iter_mut().find(is_known) {
+        run.has_network = true;
     }
 }
 
@@ -331,7 +349,6 @@ fn summarise(
         let text = serde_json::to_string(&planned.plan).ok()?;
         Some(text.bytes().fold(0, |hash, byte| mix(hash ^ u64::from(byte))))
     });
-    summary.has_network = network::is_known(&analysis);
     summary.exact = !analysis.manifest.uses_chance;
     summary.config = without_seed(&analysis.manifest.config);
     summary.made = RunMade {

@@ -1,6 +1,8 @@
 //! Tests of [`super`] on constructed sweeps, of their reports, and of speed.
 
-use pktgen_core::record::Note;
+use pktgen_core::config::Document;
+use pktgen_core::record::{Note, digest::seal};
+use pktgen_core::topology::{self, Population};
 use pktgen_records::age::AgeOf;
 use pktgen_records::testing::{small_run, write_sweep};
 
@@ -398,6 +400,28 @@ fn pictures_without_charts_since_the_first_seed_cannot_be_read_are_named_once() 
     sweep.units.insert("late_by_host".to_owned(), "share".to_owned());
     let said = Model::build(&sweep).notes.remove(1);
     assert!(said.ends_with("spread; Latency; Lateness; Network and link loads."), "{said}");
+}
+
+/// No other note needs them.
+#[test]
+fn networks_are_looked_up_if_the_first_seed_cannot_be_read() {
+    let dir = tempfile::tempdir().unwrap();
+    write_sweep(dir.path(), 2);
+    let path = dir.path().join("fifo-40-2/manifest.json");
+    let mut manifest: Manifest = read_json(&path, "a run dir").unwrap();
+    manifest.config = "[topology]\nkind = \"bottleneck\"\nrate = \"1Gbps\"\n".to_owned();
+    let workers = Population { cluster_of: manifest.clusters.clone(), moves: Vec::new() };
+    let topology = topology::open(&mut Document::parse(&manifest.config, "test").unwrap(), &workers).unwrap();
+    manifest.nodes = topology.nodes.iter().map(|node| node.name.clone()).collect();
+    std::fs::write(&path, seal(&serde_json::to_string(&manifest).unwrap())).unwrap();
+    let known = |sweep: &SweepData| -> Vec<String> {
+        sweep.runs.iter().filter(|run| run.has_network).map(|run| run.dir.clone()).collect()
+    };
+    assert_eq!(known(&open(dir.path())), [""; 0]);
+    for run in ["fifo-20-1", "olaf-20-1"] {
+        std::fs::remove_file(dir.path().join(run).join("received.parquet")).unwrap();
+    }
+    assert_eq!(known(&open(dir.path())), ["fifo-40-2"]);
 }
 
 #[test]

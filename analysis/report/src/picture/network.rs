@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, HashMap};
 
 use pktgen_core::config::Document;
 use pktgen_core::plan::PlanRole;
-use pktgen_core::record::{Action, PacketId, Planned};
+use pktgen_core::record::{Action, Manifest, PacketId, Planned};
 use pktgen_core::registry::Named;
 use pktgen_core::topology::{self, NodeId, Population, Role, Topology};
 use pktgen_records::resolved::{Analysis, Resolved};
@@ -90,11 +90,11 @@ struct Wire {
     bits: [Option<f64>; 2],
 }
 
-/// Whether the network of `run` can be drawn.
-pub(crate) fn is_known(run: &Analysis) -> bool {
-    match &run.manifest.planned {
+/// Whether the network of a run can be drawn.
+pub(crate) fn is_known(manifest: &Manifest) -> bool {
+    match &manifest.planned {
         Some(planned) => planned.plan.nodes.len() <= NODES_MAX,
-        None => topology_of(run).is_some(),
+        None => topology_of(manifest).is_some(),
     }
 }
 
@@ -129,17 +129,17 @@ fn planned_network(planned: &Planned, loads: &[[pktgen_core::record::LinkLoad; 2
     (nodes.collect(), wires.collect())
 }
 
-/// Returns the topology of the configuration of `run`, if it is that of its nodes and can be drawn.
-fn topology_of(run: &Analysis) -> Option<Topology> {
-    let mut document = Document::parse(&run.manifest.config, "config").ok()?;
-    let workers = Population { cluster_of: run.manifest.clusters.clone(), moves: Vec::new() };
+/// Returns the topology of the configuration of a run, if it is that of its nodes and can be drawn.
+fn topology_of(manifest: &Manifest) -> Option<Topology> {
+    let mut document = Document::parse(&manifest.config, "config").ok()?;
+    let workers = Population { cluster_of: manifest.clusters.clone(), moves: Vec::new() };
     let topology = topology::open(&mut document, &workers).ok()?;
-    let same = topology.nodes.iter().map(|node| &node.name).eq(run.manifest.nodes.iter());
+    let same = topology.nodes.iter().map(|node| &node.name).eq(manifest.nodes.iter());
     (same && topology.nodes.len() <= NODES_MAX).then_some(topology)
 }
 
 fn open(run: &Analysis) -> Option<(Nodes, Vec<Wire>)> {
-    let topology = topology_of(run)?;
+    let topology = topology_of(&run.manifest)?;
     let sums: Vec<_> = topology.aggregators().into_iter().chain(topology.top).collect();
     let class = |id: usize| match &topology.nodes[id].role {
         Role::Host(_) => "host",

@@ -53,7 +53,7 @@ pub struct RunSummary {
     pub workload: String,
     /// Identifies the plan of its network; `None` without a plan.
     pub network: Option<u64>,
-    /// Whether its network can be drawn.
+    /// Whether it is the first run whose network can be drawn; known if no run of the first setting and seed could be read.
     pub has_network: bool,
     /// Whether its manifest states that no chance was involved: any seed gives these values.
     pub exact: bool,
