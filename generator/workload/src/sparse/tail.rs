@@ -133,9 +133,10 @@ mod tests {
                 seen[way][2].push(counts.values().sum::<u64>() as f64);
             }
         }
-        for i in 0..3 {
-            let [(drawn, a), (found, b)] = [mean(&seen[0][i]), mean(&seen[1][i])];
-            assert!(drawn > 50.0 && (drawn - found).abs() < 4.5 * (a + b).sqrt(), "{i}: {drawn} drawn, {found} found");
+        let [drawn, found] = seen;
+        for (drawn, found) in drawn.iter().zip(&found) {
+            let [(drawn, a), (found, b)] = [drawn, found].map(|values| mean(values));
+            assert!(drawn > 50.0 && (drawn - found).abs() < 4.5 * (a + b).sqrt(), "{drawn} drawn, {found} found");
         }
     }
 
