@@ -4,8 +4,11 @@
 
 use pktgen_core::{Error, Result};
 
-/// Variables of polars, and whether it panics with a text. It ignores texts of the first one that are no number.
-const VARIABLES: [(&str, fn(&str) -> bool); 3] = [
+/// Whether polars panics with the text of a variable.
+type Panics = fn(&str) -> bool;
+
+/// Variables of polars. It ignores texts of the first one that are no number.
+const VARIABLES: [(&str, Panics); 3] = [
     ("POLARS_MAX_THREADS", |text| text.trim_ascii().parse::<u64>() == Ok(0)),
     ("POLARS_ASYNC_THREAD_COUNT", is_no_number),
     ("POLARS_MAX_BLOCKING_THREAD_COUNT", is_no_number),
