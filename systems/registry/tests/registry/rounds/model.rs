@@ -235,9 +235,10 @@ impl Model {
 
     /// Checks a row that the endpoint wrote.
     pub fn wrote(&mut self, row: &Iteration) {
-        let sent = self.out.range((row.iteration, 0)..(row.iteration + 1, 0)).count() as u32;
+        let blocks: Vec<u32> = self.out.range((row.iteration, 0)..(row.iteration + 1, 0)).map(|(at, _)| at.1).collect();
         let expected = self.rows.pop_front().expect("an iteration that has not ended");
-        let elements = self.dense.nonzero() * u64::from(sent) / u64::from(self.setup.blocks);
+        let own: u64 = blocks.iter().map(|block| u64::from(self.dense.elements_of(*block))).sum();
+        let (sent, elements) = (blocks.len() as u32, self.dense.nonzero() * own / self.dense.elements_total());
         assert_eq!(*row, Iteration { sent, skipped: self.setup.blocks - sent, elements, ..expected });
         self.written += 1;
     }
