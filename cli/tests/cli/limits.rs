@@ -54,6 +54,12 @@ fn the_highest_rate_without_loss_is_that_of_the_link() {
     assert_eq!(output.status.code(), Some(1), "{}", String::from_utf8_lossy(&output.stderr));
     let found: Value = serde_json::from_slice(&output.stdout).expect("JSON");
     assert!(found["trials"][0]["why"].as_str().expect("why").contains("the workers achieved"), "{found}");
+}
+
+#[test]
+fn searches_for_a_rate_that_cannot_be_are_refused() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let file = experiment(folder.path(), "");
     for (case, (flags, part)) in [
         (vec!["--find-rate", "--loss", "2"], "a share from 0 to 1"),
         (vec!["--find-rate", "--from", "0"], "--from above 0"),

@@ -221,7 +221,7 @@ fn the_page_has_the_exit_code_of_a_signal() {
     let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/commands.md");
     let page = fs::read_to_string(page).expect("docs/commands.md");
     for part in [
-        "| 130 | ended at once by a second Ctrl-C or SIGTERM |",
+        "| 130 | ended at once by a second Ctrl-C, SIGTERM or SIGHUP |",
         "Ctrl-C or SIGTERM ends a run cleanly",
         "Signals of one kind within 1 s",
     ] {

@@ -156,6 +156,19 @@ const HELD_MAX: usize = 4096;
 /// Events between two checks of the stop flag and updates of the progress bar.
 const CHECK_EVERY: u64 = 1 << 14;
 
+/// Gives the devices slots for their timers, and lets them collect dropped results where there is no server: what a server's results sum
+/// has been delivered.
+fn set_up_devices(places: &mut [Place], slots: &mut Vec<Slot>) {
+    let is_served = places.iter().any(|place| matches!(place, Place::Server(_)));
+    for (id, place) in places.iter_mut().enumerate() {
+        if let Place::Device(device) = place {
+            device.books.results_dropped = (!is_served).then(Vec::new);
+            device.timer_slot = slots.len() as u32;
+            slots.push(Slot::Timer { node: id as NodeId });
+        }
+    }
+}
+
 impl Simulation {
     /// Makes a simulation of the parts of a plan.
     pub fn new(parts: Parts) -> Self {
@@ -179,15 +192,7 @@ impl Simulation {
         } = parts;
         let (mut slots, unsettled) = (Vec::new(), remote.is_some());
         let mut places = places(&topology, &mut devices, remote, facts.flows.is_some(), &mut slots);
-        // What a server's results sum has been delivered.
-        let is_served = places.iter().any(|place| matches!(place, Place::Server(_)));
-        for (id, place) in places.iter_mut().enumerate() {
-            if let Place::Device(device) = place {
-                device.books.results_dropped = (!is_served).then(Vec::new);
-                device.timer_slot = slots.len() as u32;
-                slots.push(Slot::Timer { node: id as NodeId });
-            }
-        }
+        set_up_devices(&mut places, &mut slots);
         // The control plane acts before generations and arrivals at the same time.
         let control_slot = slots.len() as u32;
         let workers_slot = control_slot + 1;
