@@ -1,4 +1,4 @@
-//! Units for display: nanoseconds become microseconds, shares percent, bits per second Gbit/s, bytes kB (1000 B).
+//! Units for display: nanoseconds become microseconds, shares percent, bits per second Gbit/s.
 //!
 //! Called by `pktgen_report::model` (verdicts), `pktgen_report::plot` (axes) and the reports (tables), so that all of
 //! them agree. One scale per column or axis, so that its values can be compared easily.
@@ -48,7 +48,7 @@ static SCALES: [(&str, &[Step]); 9] = [
     ("elements/s", &[(1e9, scale(1e-9, "G/s")), (1e6, scale(1e-6, "M/s")), (0.0, scale(1.0, "/s"))]),
     ("share", &[(0.0, Scale { factor: 100.0, unit: "%", difference_unit: "pp", decimals: Some(1) })]),
     ("precision", &[(0.0, Scale { factor: 100.0, unit: "%", difference_unit: "pp", decimals: Some(3) })]),
-    ("bytes", &[(1e9, scale(1e-9, "GB")), (1e6, scale(1e-6, "MB")), (1e3, scale(1e-3, "kB")), (0.0, scale(1.0, "B"))]),
+    ("bytes", &[(0.0, scale(1.0, "B"))]),
 ];
 
 /// Returns the name of `unit` if its values have a display unit.
@@ -225,9 +225,6 @@ mod tests {
         assert_eq!(scale_for("bps", 4e10).show(4e10), "40 Gbit/s");
         assert_eq!(scale_for("bit/s", 4e10).show(4e10), "40 Gbit/s");
         assert_eq!(scale_for("s", 35.0).show(35.0), "35 s");
-        assert_eq!(scale_for("bytes", 256.0).show(256.0), "256 B");
-        assert_eq!(scale_for("bytes", 418_304.0).show(418_304.0), "418.3 kB");
-        assert_eq!(scale_for("bytes", 968_691_278_592.0).show(968_691_278_592.0), "968.7 GB");
         assert_eq!(scale_for("packets", 6109.0).show(6109.0), "6109");
         assert_eq!(scale_for("packets", 6109.0).difference(12.5), "+12.50");
         assert_eq!(scale_for("share", 0.5).number(-0.0001), "0.0");
@@ -245,7 +242,6 @@ mod tests {
             ("ns", -4_560.0, "−4.56 µs"),
             ("bps", 87_412.0, "87.4 kbit/s"),
             ("bps", 6e10, "60 Gbit/s"),
-            ("bytes", 968_691_278_592.0, "969 GB"),
             ("ns", 1e308, "1000000000"),
         ] {
             assert!(show(unit, value).starts_with(text), "{unit} {value}: {}", show(unit, value));
