@@ -206,33 +206,15 @@ mod tests {
     use crate::endpoint::ServerEnd;
     use crate::endpoint::open_loop::OpenLoopKind;
     use crate::ledger::{Evidence, Ledger, Subject};
-    use crate::transport::{Arrival, Submitted, WireCounters};
+    use crate::transport::Nowhere;
 
-    /// Test server and wire without frames.
+    /// Test server without frames.
     struct Idle;
 
     impl Server for Idle {
         fn on_burst(&mut self, _node: NodeId, _burst: &[Frame], _pool: &mut Pool, _host: &mut Host) {}
         fn end(&self, _worked: Option<Time>) -> ServerEnd {
             ServerEnd::default()
-        }
-    }
-
-    impl Wire for Idle {
-        fn send(&mut self, frames: &[&[u8]]) -> Result<Submitted> {
-            Ok(Submitted::all(frames.len()))
-        }
-        fn receive(&mut self, _most: usize, _each: &mut dyn FnMut(Arrival<'_>)) -> Result<Found> {
-            Ok(Found::default())
-        }
-        fn wait(&mut self, _timeout_ns: u64) -> Result<()> {
-            Ok(())
-        }
-        fn counters(&mut self) -> WireCounters {
-            WireCounters::default()
-        }
-        fn mode(&self) -> String {
-            "idle".into()
         }
     }
 
@@ -256,7 +238,7 @@ mod tests {
         let mut run = RunDir::bare(dir.path(), WANTED);
         let rows = run.sides().unwrap().server.unwrap();
         let facts = Facts::of_test(&OpenLoopKind, Population::regular(1, 2));
-        let mut role = ServerRole::new(Box::new(Idle), facts, Box::new(Idle), 100, rows);
+        let mut role = ServerRole::new(Box::new(Idle), facts, Box::new(Nowhere), 100, rows);
         role.host.frames_again = 3;
         let subject = Subject::Updates { elements: 0, goal: None, named: true };
         let mut outcome = RealOutcome::empty(Ledger::open(2, subject, Evidence::Books)).unwrap();
