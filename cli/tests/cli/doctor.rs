@@ -174,6 +174,10 @@ fn it_says_what_a_replay_meets() {
         assert_eq!(replay(&before, &[&kind, FOUR]), Some(0), "{kind}");
     }
     let packet = "transport.kind=af_packet";
+    let same = "transport.interfaces=[\"w0\",\"w0\",\"d1\",\"s0\"]";
+    for set in [&[packet, same][..], &["transport.kind=pcap", "transport.files=[\"w.pcapng\",\"s.pcapng\"]"]] {
+        assert_eq!((doctor(&before, set).0, replay(&before, set)), (Some(2), Some(2)), "{set:?}");
+    }
     let spin = std::thread::available_parallelism().map_or(1, usize::from) < 3;
     if spin {
         let set = ["transport.kind=ring", "transport.wait=spin"];

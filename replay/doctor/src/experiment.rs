@@ -84,6 +84,7 @@ fn of_plan(
     let external = plan.spec.is_external();
     let (part, roles) = (roles.part(), roles.of_run(plan.spec.transport.has_server, external)?);
     plan.check_wires(roles)?;
+    plan.check_together(roles)?;
     if !plan.spec.is_real_time() {
         return Ok(());
     }

@@ -133,6 +133,14 @@ impl Fixture {
         self
     }
 
+    /// With more interfaces, which are as `eth1`.
+    pub(super) fn with_alike(self, names: &[&str]) -> Self {
+        for name in names {
+            symlink("eth1", self.root.path().join("sys/class/net").join(name)).expect("a link");
+        }
+        self
+    }
+
     /// With a default route through the interface of this number.
     pub(super) fn default_route(mut self, interface: u32) -> Self {
         self.answers.routes.push(Route { to: Ipv4Addr::UNSPECIFIED.into(), bits: 0, table: 254, interface });

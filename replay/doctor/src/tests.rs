@@ -87,9 +87,15 @@ fn experiment(set: &[&str]) -> Experiment {
 
 /// AF_XDP has a socket for each of the two queues.
 const TWO: &str = "transport.queues=2";
-const FOUR: &str = "transport.interfaces=[\"eth1\",\"eth1\",\"eth1\",\"eth1\"]";
+const FOUR: &str = "transport.interfaces=[\"eth1\",\"eth2\",\"eth3\",\"eth4\"]";
+const ALIKE: [&str; 3] = ["eth2", "eth3", "eth4"];
 
-/// What hinders this experiment on this host: subject, value and remedy.
+/// A good host with four interfaces, which are alike.
+fn good() -> Fixture {
+    Fixture::good().with_alike(&ALIKE)
+}
+
+/// What hinders this experiment on this host: subject, value and remedy. Of interfaces that are alike, one counts.
 fn hindrances(fixture: &Fixture, set: &[&str]) -> Vec<(String, String, String)> {
     hindrances_of(Roles::ALL, fixture, set)
 }
@@ -98,30 +104,31 @@ fn hindrances(fixture: &Fixture, set: &[&str]) -> Vec<(String, String, String)> 
 fn hindrances_of(roles: Roles, fixture: &Fixture, set: &[&str]) -> Vec<(String, String, String)> {
     let verdict = judge(&experiment(set), roles, &fixture.host()).expect("the experiment is right");
     let cannot = verdict.findings.into_iter().filter(|finding| finding.level == Level::Cannot);
+    let cannot = cannot.filter(|finding| !ALIKE.contains(&finding.subject.as_str()));
     cannot.map(|finding| (finding.subject, finding.value, finding.remedy)).collect()
 }
 
 #[test]
 fn a_good_host_runs_everything() {
     for kind in ["virtual", "ring", "udp"] {
-        assert_eq!(hindrances(&Fixture::good(), &[&format!("transport.kind={kind}")]), [], "{kind}");
+        assert_eq!(hindrances(&good(), &[&format!("transport.kind={kind}")]), [], "{kind}");
     }
     for kind in ["af_packet", "af_xdp", "xdp_live"] {
         let queues = if kind == "af_packet" { "transport.queues=1" } else { TWO };
-        assert_eq!(hindrances(&Fixture::good(), &[&format!("transport.kind={kind}"), FOUR, queues]), [], "{kind}");
+        assert_eq!(hindrances(&good(), &[&format!("transport.kind={kind}"), FOUR, queues]), [], "{kind}");
     }
 }
 
 #[test]
 fn what_hinders_an_experiment_is_told_with_its_remedy() {
-    let file = |path: &str, text: &str| Fixture::good().file(path, text);
-    let mut plain = Fixture::good();
+    let file = |path: &str, text: &str| good().file(path, text);
+    let mut plain = good();
     plain.answers.card.xdp = Some(Default::default());
-    let mut few = Fixture::good();
+    let mut few = good();
     few.answers.cores = 2;
-    let mut no_redirect = Fixture::good();
+    let mut no_redirect = good();
     no_redirect.answers.card.xdp.as_mut().unwrap().takes_redirected = false;
-    let mut pair = Fixture::good();
+    let mut pair = good();
     pair.answers.card.driver = Some("veth".into());
     let packet = ["transport.kind=af_packet", FOUR];
     let xdp = ["transport.kind=af_xdp", FOUR, TWO];
@@ -133,12 +140,12 @@ fn what_hinders_an_experiment_is_told_with_its_remedy() {
     let long = ["transport.kind=af_packet", FOUR, "workload.bytes=4000B"];
     let fast = ["transport.kind=af_packet", FOUR, "schedule.offered=120Gbps", "topology.rate=200Gbps"];
     for (fixture, set, subject, value, remedy) in [
-        (Fixture::good(), &["transport.kind=af_packet", &absent][..], "eth9", "refused", "ip -br link"),
+        (good(), &["transport.kind=af_packet", &absent][..], "eth9", "refused", "ip -br link"),
         (file("sys/class/net/eth1/flags", "0x1002\n"), &packet[..], "eth1", "refused", "ip link set eth1 up"),
         (file("sys/class/net/eth1/carrier", "0\n"), &packet[..], "eth1", "no carrier", "cable"),
-        (Fixture::good().default_route(2), &packet[..], "eth1", "refused", "transport.allow_default_route = true"),
-        (Fixture::good(), &long[..], "eth1", "MTU 1500", "sudo ip link set eth1 mtu "),
-        (Fixture::good(), &fast[..], "eth1", "link too slow", "transport.allow_above_link = true"),
+        (good().default_route(2), &packet[..], "eth1", "refused", "transport.allow_default_route = true"),
+        (good(), &long[..], "eth1", "MTU 1500", "sudo ip link set eth1 mtu "),
+        (good(), &fast[..], "eth1", "link too slow", "transport.allow_above_link = true"),
         (file("proc/self/status", "CapEff:\t0\n"), &packet[..], "af_packet", "not usable", "setcap"),
         (file("proc/sys/kernel/osrelease", "4.19.0"), &xdp[..], "af_xdp", "not usable", "install Linux 5.9"),
         (plain, &xdp[..], "eth1", "no XDP", "transport.kind=af_packet"),
@@ -149,21 +156,21 @@ fn what_hinders_an_experiment_is_told_with_its_remedy() {
             "drops live frames",
             "transport.kind=af_xdp",
         ),
-        (Fixture::good(), &["transport.kind=af_xdp", FOUR][..], "eth1", "2 receive queues", "transport.queues=2"),
+        (good(), &["transport.kind=af_xdp", FOUR][..], "eth1", "2 receive queues", "transport.queues=2"),
         (pair, &["transport.kind=af_xdp", FOUR][..], "eth1", "2 receive queues", "ethtool -L eth1 rx 1 tx 1"),
         (locked, &xdp[..], "af_xdp", "not usable", "ulimit -l 139264"),
         (few, &["transport.kind=ring", "transport.wait=spin"][..], "transport.wait", "spin", "transport.wait=block"),
-        (Fixture::good(), &cores[..], "transport.cores", "not permitted", "it may on [0, 1"),
-        (Fixture::good(), &queues[..], "transport.wait", "spin", "transport.wait=block"),
+        (good(), &cores[..], "transport.cores", "not permitted", "it may on [0, 1"),
+        (good(), &queues[..], "transport.wait", "spin", "transport.wait=block"),
     ] {
         let found = hindrances(&fixture, set);
         let right = found.iter().any(|f| f.0 == subject && f.1 == value && f.2.contains(remedy));
         assert!(right && found.len() == 1, "{set:?} should say {subject}, {value}, {remedy}: {found:?}");
     }
     let allowed = ["transport.kind=af_packet", FOUR, "transport.allow_default_route=true"];
-    assert_eq!(hindrances(&Fixture::good().default_route(2), &allowed), []);
-    assert_eq!(hindrances(&Fixture::good(), &[&fast[..], &["transport.allow_above_link=true"]].concat()), []);
-    assert_eq!(hindrances_of(Roles::SERVER, &Fixture::good(), &fast), []);
+    assert_eq!(hindrances(&good().default_route(2), &allowed), []);
+    assert_eq!(hindrances(&good(), &[&fast[..], &["transport.allow_above_link=true"]].concat()), []);
+    assert_eq!(hindrances_of(Roles::SERVER, &good(), &fast), []);
 }
 
 /// The share of a rank is not known here; one worker is not divided.
@@ -177,21 +184,26 @@ fn a_rate_of_workers_that_ranks_may_share_hinders_no_part() {
         (&shared[..], Roles::WORKERS, Level::Note),
         (&alone[..], Roles::WORKERS, Level::Cannot),
     ] {
-        let verdict = judge(&experiment(set), roles, &Fixture::good().host()).expect("the experiment is right");
+        let verdict = judge(&experiment(set), roles, &good().host()).expect("the experiment is right");
         let found = verdict.findings.iter().find(|finding| finding.subject == "eth1").expect("a finding");
         assert!(found.level == level && found.why.contains("its link carries 100.000"), "{roles:?}: {found:?}");
         assert_eq!((found.remedy.contains("--rank"), verdict.can_run()), (level == Level::Note, level == Level::Note));
     }
 }
 
-/// What hinders an experiment that launches its device, for a process with this status and these users.
-fn hindrances_of_launch(status: &str, users: &str) -> Vec<(String, String, String)> {
+/// An experiment that launches its device, with these ports.
+fn launching(ports: &str) -> Experiment {
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../cli/tests/cli/support/bench/olaf.toml");
     let text = std::fs::read_to_string(source).expect("an experiment");
-    let text = format!("{text}\n[target.launch]\ncommand = [\"true\"]\nports = [\"e0\", \"e1\"]\n");
+    let text = format!("{text}\n[target.launch]\ncommand = [\"true\"]\nports = {ports}\n");
     let document = Document::parse(&text, "x.toml").expect("an experiment");
-    let experiment = Experiment::open(pktgen_registry::all(), document).expect("a sweep");
-    let fixture = Fixture::good().file("proc/self/status", status);
+    Experiment::open(pktgen_registry::all(), document).expect("a sweep")
+}
+
+/// What hinders an experiment that launches its device, for a process with this status and these users.
+fn hindrances_of_launch(status: &str, users: &str) -> Vec<(String, String, String)> {
+    let experiment = launching("[\"e0\", \"e1\"]");
+    let fixture = good().file("proc/self/status", status);
     let fixture = fixture.file("proc/self/uid_map", users).file("proc/self/gid_map", users);
     let verdict = judge(&experiment, Roles::ALL, &fixture.host()).expect("the experiment is right");
     let cannot = verdict.findings.into_iter().filter(|finding| finding.level == Level::Cannot);
@@ -214,6 +226,32 @@ fn a_device_is_launched_as_a_user_of_this_namespace_by_who_may_make_interfaces()
     assert!(found.len() == 1 && found[0].0 == "target.launch.ports" && found[0].2.contains("setcap"), "{found:?}");
 }
 
+/// Equally in an inspection.
+#[test]
+fn a_launch_has_a_port_for_each_interface() {
+    for (ports, fits) in [("[]", true), ("[\"e0\", \"e1\"]", true), ("[\"e0\"]", false)] {
+        let experiment = launching(ports);
+        let judged = judge(&experiment, Roles::ALL, &Fixture::good().host()).map(drop);
+        for checked in [judged, experiment.check_drafts()] {
+            let refusal = checked.err().map(|error| (error.exit_code(), error.to_string()));
+            assert_eq!(refusal.is_none(), fits, "{ports}: {refusal:?}");
+            let why = "target.launch.ports: there are 1, and 2 interfaces";
+            assert!(refusal.is_none_or(|(code, text)| code == 2 && text.contains(why)), "{ports}");
+        }
+    }
+}
+
+/// Parts of a run are on several hosts, with interfaces of the same names, or run one after the other.
+#[test]
+fn an_inspection_is_of_all_parts() {
+    let same = "transport.interfaces=[\"eth1\",\"eth1\",\"eth2\",\"eth1\"]";
+    for set in [&["transport.kind=pcap"][..], &["transport.kind=af_packet", same]] {
+        assert!(experiment(set).check_drafts().is_ok(), "{set:?}");
+        assert!(judge(&experiment(set), Roles::ALL, &good().host()).is_err(), "{set:?}");
+        assert!(judge(&experiment(set), Roles::WORKERS, &good().host()).is_ok(), "{set:?}");
+    }
+}
+
 #[test]
 fn an_experiment_that_is_wrong_in_itself_is_an_error() {
     for (set, part) in [
@@ -224,13 +262,18 @@ fn an_experiment_that_is_wrong_in_itself_is_an_error() {
         (vec!["transport.kind=ring", "transport.pacing=top", "endpoint.workers=retransmit"], "transport.pacing"),
         (vec!["transport.kind=ring", "workload.background_rate=1Mbps"], "background traffic"),
         (vec!["transport.kind=pcap", "endpoint.workers=retransmit"], "nothing comes back from files"),
+        (vec!["transport.kind=pcap"], "run the roles one after the other"),
+        (
+            vec!["transport.kind=af_packet", "transport.interfaces=[\"eth1\",\"eth1\",\"eth2\",\"eth3\"]"],
+            "names \"eth1\" for device.down and for another end of this host",
+        ),
         (vec!["transport.kind=udp", "transport.stamps=card"], "the loopback interface has no card"),
         (vec!["transport.kind=udp", "transport.addresses=[\"127.0.0.1:1\"]"], "has 1 entries"),
         (vec!["transport.kind=ring", "transport.cores=[0]"], "this process has 3 threads"),
         (vec!["transport.kind=ring", "transport.limit=1Gbps", "transport.limit_burst=128B"], "transport.limit_burst"),
         (vec!["transport.kind=ring", "transport.tap=/tmp/a.pcapng", "sweep.seeds=\"1..2\""], "would both write"),
     ] {
-        let error = judge(&experiment(&set), Roles::ALL, &Fixture::good().host()).expect_err("it is wrong");
+        let error = judge(&experiment(&set), Roles::ALL, &good().host()).expect_err("it is wrong");
         assert_eq!(error.exit_code(), 2, "{error}");
         assert!(error.to_string().contains(part), "{error}");
     }
@@ -238,11 +281,11 @@ fn an_experiment_that_is_wrong_in_itself_is_an_error() {
 
 #[test]
 fn ends_of_other_hosts_are_left_to_them() {
-    let set = ["transport.kind=af_packet", "transport.interfaces=[\"eth1\",\"\",\"\",\"eth1\"]"];
+    let set = ["transport.kind=af_packet", "transport.interfaces=[\"eth1\",\"\",\"\",\"eth4\"]"];
     let notes = |set: &[&str]| {
-        let verdict = judge(&experiment(set), Roles::ALL, &Fixture::good().host()).expect("the experiment is right");
+        let verdict = judge(&experiment(set), Roles::ALL, &good().host()).expect("the experiment is right");
         assert!(verdict.can_run());
-        assert_eq!(verdict.interfaces, ["eth1"]);
+        assert_eq!(verdict.interfaces, ["eth1", "eth4"]);
         verdict.findings.iter().filter(|finding| finding.level == Level::Note).count()
     };
     assert_eq!(notes(&set), 2);
@@ -257,12 +300,12 @@ fn a_part_needs_its_own_interfaces_only() {
     let of = |names: &str| ["transport.kind=af_packet".to_owned(), format!("transport.interfaces={names}")];
     for (roles, here, elsewhere) in [
         (Roles::WORKERS, "[\"eth1\",\"d0\",\"d1\",\"s0\"]", "[\"w0\",\"eth1\",\"eth1\",\"eth1\"]"),
-        (Roles::DEVICE, "[\"w0\",\"eth1\",\"eth1\",\"s0\"]", "[\"eth1\",\"d0\",\"eth1\",\"eth1\"]"),
+        (Roles::DEVICE, "[\"w0\",\"eth1\",\"eth4\",\"s0\"]", "[\"eth1\",\"d0\",\"eth1\",\"eth1\"]"),
         (Roles::SERVER, "[\"w0\",\"d0\",\"d1\",\"eth1\"]", "[\"eth1\",\"eth1\",\"eth1\",\"s0\"]"),
     ] {
         let found = |names: &str| {
             let set = of(names);
-            hindrances_of(roles, &Fixture::good(), &[&set[0], &set[1]])
+            hindrances_of(roles, &good(), &[&set[0], &set[1]])
         };
         assert_eq!(found(here), [], "{roles:?}");
         let refused = found(elsewhere);
@@ -272,15 +315,19 @@ fn a_part_needs_its_own_interfaces_only() {
         assert_eq!(empty.len(), if roles == Roles::DEVICE { 2 } else { 1 }, "{empty:?}");
     }
     // A role has one thread here, and reads what reacting workers sent elsewhere.
-    assert_eq!(hindrances_of(Roles::WORKERS, &Fixture::good(), &["transport.kind=ring", "transport.cores=[7]"]), []);
+    assert_eq!(hindrances_of(Roles::WORKERS, &good(), &["transport.kind=ring", "transport.cores=[7]"]), []);
     let files = ["transport.kind=pcap", "endpoint.workers=retransmit"];
-    assert_eq!(hindrances_of(Roles::SERVER, &Fixture::good(), &files), []);
+    assert_eq!(hindrances_of(Roles::SERVER, &good(), &files), []);
+    let files = ["transport.kind=pcap", "transport.files=[\"w.pcapng\",\"s.pcapng\"]"];
+    for roles in [Roles::WORKERS, Roles::DEVICE, Roles::SERVER] {
+        assert_eq!(hindrances_of(roles, &good(), &files), [], "{roles:?}");
+    }
     // It is of one run, whose tap no other writes.
     let tap = ["transport.kind=ring", "transport.tap=/tmp/a.pcapng", "sweep.seeds=\"1..2\""];
-    assert_eq!(hindrances_of(Roles::WORKERS, &Fixture::good(), &tap), []);
-    let external = of("[\"eth1\",\"\",\"\",\"eth1\"]");
+    assert_eq!(hindrances_of(Roles::WORKERS, &good(), &tap), []);
+    let external = of("[\"eth1\",\"\",\"\",\"eth4\"]");
     let set = [&external[0][..], &external[1], "target.kind=external", "target.profile=alveo-u55c-olaf"];
-    let error = judge(&experiment(&set), Roles::DEVICE, &Fixture::good().host()).expect_err("it is no part of ours");
+    let error = judge(&experiment(&set), Roles::DEVICE, &good().host()).expect_err("it is no part of ours");
     assert!(error.exit_code() == 2 && error.to_string().contains("target.kind=software"), "{error}");
 }
 

@@ -411,6 +411,7 @@ fn check_knowable(Searched { catalogue, document, run, may_launch }: Searched) -
     let plan = experiment.prepare(experiment.choose(run)?)?;
     experiment.check_launch(&plan)?;
     plan.check_wires(Roles::ALL)?;
+    plan.check_together(Roles::ALL)?;
     let [one, other] = ["trial-00", "trial-01"];
     if let Some((key, file)) = files(&plan).find(|(_, file)| placed(one, file) == placed(other, file)) {
         return Err(Error::config(format!(

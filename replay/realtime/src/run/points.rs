@@ -28,7 +28,11 @@ impl Experiment {
             self.check_launch(&plan)?;
             Ok(plan)
         };
-        self.look_at_points(&plan, takes, each)
+        let mut whole = |run: &Run, plan: Option<&Plan>| {
+            plan.map_or(Ok(()), |plan| plan.check_together(Roles::ALL))?;
+            each(run, plan)
+        };
+        self.look_at_points(&plan, takes, &mut whole)
     }
 
     /// Plans one run of every point for inspection.

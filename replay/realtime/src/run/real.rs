@@ -109,8 +109,22 @@ impl Plan {
                 transport.payload_heads()?;
             }
             self.check_roles(roles.of_run(transport.has_server, self.spec.is_external())?)?;
+            if let Some(launch) = &self.spec.launch {
+                launch.cables(transport)?;
+            }
         }
         transport.dialect.map_or(Ok(()), |dialect| (dialect.open)(&self.parts.traffic()).map(drop))
+    }
+
+    /// Refuses a run whose `roles` no process could run together, such as a whole run over files. Inspections also show experiments whose
+    /// parts run on several hosts, or one after the other.
+    pub fn check_together(&self, roles: Roles) -> Result<()> {
+        let transport = &self.spec.transport;
+        if !self.spec.is_real_time() {
+            return Ok(());
+        }
+        let roles = roles.of_run(transport.has_server, self.spec.is_external())?;
+        transport.kind.check_together(transport, &roles.ends(transport.has_server))
     }
 
     /// Refuses roles whose frames cannot leave, or whose ends no host could open.

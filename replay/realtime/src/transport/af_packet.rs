@@ -51,7 +51,7 @@ impl Transport for PacketSockets {
     }
 
     fn open(&self, plan: &TransportPlan, ends: &[End], frame_max: usize) -> Result<Vec<Ports>> {
-        plan.apart(ends)?;
+        self.check_together(plan, ends)?;
         let open = |end: &End| -> Result<Ports> {
             let interface = plan.interface(*end)?;
             queues::check_enough(Path::new("/sys/class/net"), interface, "transport.queues", plan.queues)?;

@@ -347,7 +347,7 @@ impl Transport for XdpSockets {
     }
 
     fn open(&self, plan: &TransportPlan, ends: &[End], frame_max: usize) -> Result<Vec<Ports>> {
-        plan.apart(ends)?;
+        self.check_together(plan, ends)?;
         ends.iter().map(|at| ports(plan, *at, frame_max)).collect()
     }
 

@@ -295,6 +295,12 @@ pub trait Transport: Named + Sync {
         Ok(())
     }
 
+    /// Refuses ends that no process could open together. An experiment for several hosts, or for parts that run one after the other, may have
+    /// them.
+    fn check_together(&self, plan: &TransportPlan, ends: &[End]) -> Result<()> {
+        if self.capabilities().privileged { plan.apart(ends) } else { Ok(()) }
+    }
+
     /// Opens these ends, in order, for frames up to `frame_max` bytes. The other ends belong to other processes or hardware.
     fn open(&self, plan: &TransportPlan, ends: &[End], frame_max: usize) -> Result<Vec<Ports>>;
 

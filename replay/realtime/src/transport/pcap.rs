@@ -42,7 +42,7 @@ impl Transport for CaptureFiles {
         Capabilities { own_time: true, ..Capabilities::CABLES }
     }
 
-    fn open(&self, plan: &TransportPlan, ends: &[End], frame_max: usize) -> Result<Vec<Ports>> {
+    fn check_together(&self, _plan: &TransportPlan, ends: &[End]) -> Result<()> {
         let role = |end: &End| [0, 1, 1, 2][*end as usize];
         if ends.iter().any(|end| role(end) != role(&ends[0])) {
             return Err(Error::config(
@@ -50,6 +50,11 @@ impl Transport for CaptureFiles {
                  after the other: pktgen replay --role workers, pktgen target, pktgen capture",
             ));
         }
+        Ok(())
+    }
+
+    fn open(&self, plan: &TransportPlan, ends: &[End], frame_max: usize) -> Result<Vec<Ports>> {
+        self.check_together(plan, ends)?;
         let clock = &plan.file_clock;
         clock.restart(0);
         let mut wires: Vec<Option<Box<dyn Wire>>> = ends.iter().map(|_| None).collect();

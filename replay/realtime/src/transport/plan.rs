@@ -421,7 +421,8 @@ impl TransportPlan {
         match names.iter().enumerate().find(|(i, name)| !name.is_empty() && names[..*i].contains(name)) {
             None => Ok(()),
             Some((i, name)) => Err(Error::config(format!(
-                "transport.interfaces names \"{name}\" for {} and for another end; each end of a cable is an interface of its own: {:?}",
+                "transport.interfaces names \"{name}\" for {} and for another end of this host: {:?}; give each end an \
+                 interface of its own, or run the parts on their hosts (--role)",
                 ends[i].name(),
                 self.interfaces
             ))),

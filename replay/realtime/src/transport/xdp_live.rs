@@ -360,7 +360,7 @@ impl Transport for LiveFrames {
     }
 
     fn open(&self, plan: &TransportPlan, ends: &[End], frame_max: usize) -> Result<Vec<Ports>> {
-        plan.apart(ends)?;
+        self.check_together(plan, ends)?;
         let open = |end: &End| -> Result<Ports> {
             let interface = plan.interface(*end)?;
             let ports = af_xdp::ports(plan, *end, frame_max)?;
