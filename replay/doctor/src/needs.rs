@@ -191,5 +191,7 @@ mod tests {
         assert_eq!(value(&drops, "xdp_live"), wanted);
         let down = Fixture::good().file("sys/class/net/eth1/flags", "0x1002");
         assert_eq!([level(&down, "udp"), level(&down, "af_packet")], [Level::Ok, Level::Note]);
+        let tun = Fixture::good().file("sys/class/net/eth1/type", "65534");
+        assert_eq!([level(&tun, "udp"), level(&tun, "af_packet")], [Level::Ok, Level::Note]);
     }
 }

@@ -142,6 +142,7 @@ fn what_hinders_an_experiment_is_told_with_its_remedy() {
     for (fixture, set, subject, value, remedy) in [
         (good(), &["transport.kind=af_packet", &absent][..], "eth9", "refused", "ip -br link"),
         (file("sys/class/net/eth1/flags", "0x1002\n"), &packet[..], "eth1", "refused", "ip link set eth1 up"),
+        (file("sys/class/net/eth1/type", "65534\n"), &packet[..], "eth1", "refused", "a TAP instead of a TUN"),
         (file("sys/class/net/eth1/carrier", "0\n"), &packet[..], "eth1", "no carrier", "cable"),
         (good().default_route(2), &packet[..], "eth1", "refused", "transport.allow_default_route = true"),
         (good(), &long[..], "eth1", "MTU 1500", "sudo ip link set eth1 mtu "),

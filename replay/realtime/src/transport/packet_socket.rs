@@ -10,7 +10,7 @@ use std::path::Path;
 
 use super::receive_batch::ReceiveBatch;
 use super::stamps::Stamps;
-use super::{Fanout, SETCAP, socket};
+use super::{Fanout, SETCAP, safety, socket};
 use pktgen_core::{Error, Result};
 
 /// PACKET_FANOUT_FLAG_IGNORE_OUTGOING.
@@ -80,9 +80,7 @@ pub fn examine(socket: &OwnedFd, interface: &str) -> Result<InterfaceFacts> {
             "this host cannot: interface {interface} is down; ip link set {interface} up"
         )));
     }
-    if ![libc::ARPHRD_ETHER, libc::ARPHRD_LOOPBACK].contains(&kind) {
-        return Err(Error::config(format!("interface {interface} carries no Ethernet frames (its type is {kind})")));
-    }
+    safety::check_ethernet(interface, u32::from(kind))?;
     Ok(InterfaceFacts { index: index as i32, mtu: mtu as usize })
 }
 

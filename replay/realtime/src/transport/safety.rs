@@ -57,7 +57,7 @@ pub fn check_in(root: &Path, routes: RouteTable, interface: &str, allow_default_
     }
 }
 
-/// Refuses an interface that does not exist or is not up.
+/// Refuses an interface that does not exist, is not up, or carries no Ethernet frames.
 pub(super) fn check_usable(root: &Path, interface: &str) -> Result<()> {
     let plain = !interface.is_empty() && !interface.contains('/') && interface != "." && interface != "..";
     let folder = root.join("sys/class/net").join(interface);
@@ -71,7 +71,18 @@ pub(super) fn check_usable(root: &Path, interface: &str) -> Result<()> {
     if flags & IFF_UP == 0 {
         return Err(Error::Host(format!("interface {interface} is not up; ip link set {interface} up")));
     }
-    Ok(())
+    number_in(root, interface, "type").map_or(Ok(()), |kind| check_ethernet(interface, kind))
+}
+
+/// Refuses an interface of a type (`ARPHRD_…`) whose frames have no Ethernet header.
+pub(super) fn check_ethernet(interface: &str, kind: u32) -> Result<()> {
+    if [libc::ARPHRD_ETHER, libc::ARPHRD_LOOPBACK].map(u32::from).contains(&kind) {
+        return Ok(());
+    }
+    Err(Error::Host(format!(
+        "interface {interface} carries no Ethernet frames (its type is {kind}); use another, such as a TAP instead of a \
+         TUN"
+    )))
 }
 
 /// Refuses an interface whose default route this host would lose if `what` takes arriving frames.
@@ -275,7 +286,11 @@ mod tests {
             (2, "eth1", "0x1003\n", &[]),
             (3, "down0", "0x1002\n", &[]),
             (4, "six0", "0x1003\n", &[]),
+            (5, "tun0", "0x1003\n", &[]),
         ]);
+        for (name, kind) in [("eth0", "1\n"), ("tun0", "65534\n")] {
+            fs::write(root.path().join("sys/class/net").join(name).join("type"), kind).unwrap();
+        }
         fs::write(root.path().join("sys/class/net/eth1/speed"), "10000\n").unwrap();
         fs::write(root.path().join("sys/class/net/six0/speed"), "-1\n").unwrap();
         let speed = |name| link_bps_in(root.path(), name);
@@ -288,6 +303,7 @@ mod tests {
             ("eth0", "default route (0.0.0.0/0 in table main), so"),
             ("six0", "default route (::/0 in table main), so"),
             ("down0", "not up"),
+            ("tun0", "no Ethernet frames (its type is 65534)"),
             ("eth9", "there is no interface"),
             ("../eth1", "there is no interface"),
             ("", "there is no interface"),
