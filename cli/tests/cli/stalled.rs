@@ -112,7 +112,7 @@ fn a_peer_that_takes_no_frames_of_this_size_ends_the_run() {
     // A whole run sees both ends before it begins.
     let folder = folder(3000, "");
     let output = replay(Some(&net), folder.path(), &["--no-report"]).output().expect("it runs");
-    assert!(output.status.code() == Some(2) && said(&output).contains("ip link set d0 mtu"), "{}", said(&output));
+    assert!(output.status.code() == Some(3) && said(&output).contains("ip link set d0 mtu"), "{}", said(&output));
 }
 
 #[test]

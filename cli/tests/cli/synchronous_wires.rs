@@ -95,15 +95,15 @@ fn refused(before: &[String], set: &[&str], code: i32, parts: &[&str]) {
 /// An MTU of 1500 is refused with what would be needed, by the run and by `pktgen doctor`.
 fn too_small(before: &[String]) {
     let packet = ["transport.kind=af_packet", TWO];
-    refused(before, &packet, 2, &["interface w0, which takes 1514", "workload.elements", "ip link set w0 mtu 4136"]);
-    refused(before, &["transport.kind=af_xdp", TWO, "workload.elements=896"], 2, &["ip link set w0 mtu 3624"]);
+    refused(before, &packet, 3, &["interface w0, which takes 1514", "workload.elements", "ip link set w0 mtu 4136"]);
+    refused(before, &["transport.kind=af_xdp", TWO, "workload.elements=896"], 3, &["ip link set w0 mtu 3624"]);
     let output = pktgen(before, &["doctor", &config("trio-ml")], &packet).output().expect("it runs");
     let text = said(&output);
     assert!(!output.status.success() && text.contains("ip link set d0 mtu 4136; or lower workload.elements"), "{text}");
 }
 
 fn one_end_is_too_small(before: &[String]) {
-    refused(before, &["transport.kind=af_packet", TWO], 2, &["interface d0, which takes 1514"]);
+    refused(before, &["transport.kind=af_packet", TWO], 3, &["interface d0, which takes 1514"]);
 }
 
 /// Two names, or four of which the upper two are empty.

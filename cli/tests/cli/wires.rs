@@ -95,7 +95,7 @@ fn refusals(before: &[&str]) {
     for (set, code, part) in [
         (vec![packet], 2, "give four"),
         (vec![packet, &swapped], 3, "no interface \"nowhere0\""),
-        (vec![packet, FOUR, "workload.bytes=9000B"], 2, "which takes 1514"),
+        (vec![packet, FOUR, "workload.bytes=9000B"], 3, "which takes 1514"),
         (vec![packet, FOUR, "transport.wait=spin"], 3, "transport.wait"),
         (vec![packet, FOUR], 3, "default route"),
     ] {

@@ -476,7 +476,7 @@ impl TransportPlan {
     /// Refuses frames that do not fit an interface.
     pub(super) fn check_fit(&self, frame_max: usize, interface: &str, most: usize) -> Result<()> {
         if frame_max > most {
-            return Err(Error::config(format!(
+            return Err(Error::Host(format!(
                 "frames of up to {frame_max} bytes do not fit interface {interface}, which takes {most} this way; {}, or raise \
                  the MTU at both ends of the cable: ip link set {interface} mtu {}",
                 self.smaller,
