@@ -178,6 +178,10 @@ fn it_says_what_a_replay_meets() {
     for set in [&[packet, same][..], &["transport.kind=pcap", "transport.files=[\"w.pcapng\",\"s.pcapng\"]"]] {
         assert_eq!((doctor(&before, set).0, replay(&before, set)), (Some(2), Some(2)), "{set:?}");
     }
+    for (kind, key) in [(packet, "queues=2"), (packet, "stamps=card"), ("transport.kind=af_xdp", "zero_copy=true")] {
+        let set = [kind, FOUR, &format!("transport.{key}")[..]];
+        assert_eq!((doctor(&before, &set).0, replay(&before, &set)), (Some(3), Some(3)), "{key}");
+    }
     let spin = std::thread::available_parallelism().map_or(1, usize::from) < 3;
     if spin {
         let set = ["transport.kind=ring", "transport.wait=spin"];

@@ -9,7 +9,7 @@ use pktgen_realtime::clock::Stopwatch;
 use pktgen_realtime::transport::ethtool;
 pub use pktgen_realtime::transport::ethtool::{Offloads, Spread, StampSupport};
 use pktgen_realtime::transport::routes::{self, Route};
-use pktgen_realtime::transport::{XdpFacts, bind_sender, xdp_facts};
+use pktgen_realtime::transport::{Stamping, XdpFacts, bind_sender, stamping, xdp_facts};
 
 /// Reads of the clock that are timed.
 const CLOCK_READS: u32 = 20_000;
@@ -23,6 +23,8 @@ pub struct Card {
     pub offloads: Offloads,
     /// What it stamps; none if it does not say.
     pub stamps: Option<StampSupport>,
+    /// What it stamps now; none if its driver does not stamp.
+    pub stamping: Option<Stamping>,
     /// How it spreads what arrives.
     pub spread: Spread,
     /// What its driver can do with XDP; none if the kernel does not say.
@@ -53,6 +55,7 @@ impl HostQueries for Live {
             driver: ethtool::driver(interface),
             offloads: ethtool::offloads(interface),
             stamps: ethtool::stamps(interface),
+            stamping: stamping(interface),
             spread: ethtool::spread(interface),
             xdp: xdp_facts(interface).ok(),
         }

@@ -14,7 +14,7 @@ use pktgen_realtime::driver::real_time::{Roles, check_cores, threads};
 use pktgen_realtime::launch::has_id;
 use pktgen_realtime::plan::Plan;
 use pktgen_realtime::run::Experiment;
-use pktgen_realtime::transport::{End, TransportPlan, Wait, safety};
+use pktgen_realtime::transport::{End, TransportPlan, Wait, check_enough_queues, safety};
 
 const NAME: &str = "experiment";
 /// Bytes of an Ethernet header, which the MTU does not count.
@@ -200,8 +200,14 @@ fn of_end(plan: &TransportPlan, end: End, name: &str, frame_bytes: usize, host: 
             format!("sudo ip link set {name} mtu {}; or {}", frame_bytes - ETHERNET, plan.smaller),
         );
     }
+    if let Err(error) = plan.check_stamping(end, name, host.answers().card(name).stamping) {
+        verdict.add(Finding::refused(NAME, name, "no stamps of a card", &error.to_string()));
+    }
+    let folder = host.path("sys/class/net");
     if Needs::of(plan.kind).af_xdp {
         of_driver(plan, end, name, host, verdict);
+    } else if let Err(error) = check_enough_queues(&folder, name, "transport.queues", plan.queues) {
+        verdict.add(Finding::refused(NAME, name, "too few queues", &error.to_string()));
     }
 }
 
@@ -223,6 +229,10 @@ fn of_driver(plan: &TransportPlan, end: End, name: &str, host: &Host, verdict: &
         };
         let remedy = format!("--set transport.queues={has}; or sudo ethtool -L {name} {channels}");
         verdict.hinder(name, &format!("{has} receive queues"), why, remedy);
+    }
+    if plan.zero_copy && facts.is_some_and(|facts| !facts.zero_copy) {
+        let remedy = "--set transport.zero_copy=false; or use a card whose driver has it";
+        verdict.hinder(name, "no zero copy", "transport.zero_copy = true, and its driver copies every frame", remedy);
     }
     let live = plan.kind.name() == "xdp_live" && end == End::Workers;
     if !live || !xdp::drops_redirected(facts) {

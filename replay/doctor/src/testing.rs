@@ -9,8 +9,8 @@ use pktgen_core::{Error, Result};
 use tempfile::TempDir;
 
 use super::{Card, Check, Finding, Host, HostQueries, Level, Offloads, Spread, StampSupport, View};
-use pktgen_realtime::transport::XdpFacts;
 use pktgen_realtime::transport::routes::Route;
+use pktgen_realtime::transport::{Stamping, XdpFacts};
 
 /// What the made-up kernel says.
 #[derive(Clone)]
@@ -111,6 +111,7 @@ impl Fixture {
             driver: None,
             offloads,
             stamps: Some(StampSupport { sent: true, received: true, every: true, clock: Some(0) }),
+            stamping: Some(Stamping { sent: true, filter: 1 }),
             spread: Spread { table: vec![0, 1], fields: Some(0xf0) },
             xdp: Some(XdpFacts { driver: true, takes_redirected: true, zero_copy: true, ..XdpFacts::default() }),
         };

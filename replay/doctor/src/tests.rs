@@ -9,6 +9,7 @@ use super::testing::Fixture;
 use super::{CHECKS, Finding, Host, Level, View, examine, judge, text, transports};
 use pktgen_realtime::driver::real_time::Roles;
 use pktgen_realtime::run::Experiment;
+use pktgen_realtime::transport::Stamping;
 
 #[test]
 fn names_are_unique_and_said() {
@@ -172,6 +173,38 @@ fn what_hinders_an_experiment_is_told_with_its_remedy() {
     assert_eq!(hindrances(&good().default_route(2), &allowed), []);
     assert_eq!(hindrances(&good(), &[&fast[..], &["transport.allow_above_link=true"]].concat()), []);
     assert_eq!(hindrances_of(Roles::SERVER, &good(), &fast), []);
+}
+
+/// Queues, zero copy, and stamps by the card, of what arrives at the server and of what the workers send.
+#[test]
+fn a_card_has_what_the_settings_ask_for() {
+    let [mut copies, mut silent, mut unmarked] = [good(), good(), good()];
+    copies.answers.card.xdp.as_mut().expect("facts").zero_copy = false;
+    silent.answers.card.stamping = None;
+    unmarked.answers.card.stamping = Some(Stamping { sent: false, filter: 1 });
+    let received = "transport.interfaces=[\"eth2\",\"eth3\",\"eth4\",\"eth1\"]";
+    for (kind, interfaces, more, spoilt, value, remedy) in [
+        ("af_packet", FOUR, &["transport.queues=3"][..], good(), "too few queues", "ask for 2"),
+        ("af_xdp", FOUR, &[TWO, "transport.zero_copy=true"][..], copies, "no zero copy", "transport.zero_copy=false"),
+        ("af_packet", received, &["transport.stamps=card"][..], silent, "no stamps of a card", "use \"kernel\""),
+        (
+            "af_packet",
+            FOUR,
+            &["transport.stamps=card", "transport.sent_stamps_every=9"][..],
+            unmarked,
+            "no stamps of a card",
+            "hwstamp_ctl -i eth1 -t 1",
+        ),
+    ] {
+        let kind = format!("transport.kind={kind}");
+        let set = [&[kind.as_str(), interfaces][..], more].concat();
+        let found = hindrances(&spoilt, &set);
+        let right = found.iter().any(|f| f.0 == "eth1" && f.1 == value && f.2.contains(remedy));
+        assert!(right && found.len() == 1, "{set:?} should say {value}, {remedy}: {found:?}");
+        // With as many queues as there are.
+        let set = [&set[..], &[TWO]].concat();
+        assert_eq!(hindrances(&good(), &set), [], "{set:?}");
+    }
 }
 
 /// The share of a rank is not known here; one worker is not divided.

@@ -83,25 +83,6 @@ impl Interface {
         ethtool::driver(&self.name)
     }
 
-    /// Returns the card's current receive filter for stamps (`hwtstamp_config.rx_filter`); `None` if its driver does not support it.
-    pub(crate) fn stamp_filter(&self) -> Option<u32> {
-        self.stamping().map(|[_, _, filter]| filter)
-    }
-
-    /// Returns whether its card currently stamps marked frames on their way out (`hwtstamp_config.tx_type`).
-    pub fn stamps_sent(&self) -> bool {
-        self.stamping().is_some_and(|[_, sent, _]| sent > 0)
-    }
-
-    fn stamping(&self) -> Option<[u32; 3]> {
-        // Flags, stamping of sent frames, receive filter.
-        let mut config = [0u32; 3];
-        let set = |request: &mut libc::ifreq| request.ifr_ifru.ifru_data = (&raw mut config).cast();
-        // SAFETY: the kernel writes a configuration, three words, to `config`, which outlives the call.
-        unsafe { query_with(&self.name, SIOCGHWTSTAMP, set) }.ok()?;
-        Some(config)
-    }
-
     /// Returns the largest frame that it sends, from the Ethernet header on.
     pub fn frame_max(&self) -> usize {
         self.mtu + ETHERNET_HEADER
@@ -131,6 +112,25 @@ impl Interface {
         self.counters.read_to_string(&mut self.text)?;
         numbers_of(&self.text, &self.name).ok_or_else(|| io::Error::other(format!("it does not list {}", self.name)))
     }
+}
+
+/// The current stamping of a card (`hwtstamp_config`).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Stamping {
+    /// Whether marked frames are stamped on their way out (`tx_type`).
+    pub sent: bool,
+    /// The filter of arriving frames that are stamped (`rx_filter`).
+    pub filter: u32,
+}
+
+/// Returns the current stamping of an interface's card; `None` if its driver does not support it.
+pub fn stamping(interface: &str) -> Option<Stamping> {
+    // Flags, stamping of sent frames, receive filter.
+    let mut config = [0u32; 3];
+    let set = |request: &mut libc::ifreq| request.ifr_ifru.ifru_data = (&raw mut config).cast();
+    // SAFETY: the kernel writes a configuration, three words, to `config`, which outlives the call.
+    unsafe { query_with(interface, SIOCGHWTSTAMP, set) }.ok()?;
+    Some(Stamping { sent: config[1] > 0, filter: config[2] })
 }
 
 /// Finds an interface in the text of `/proc/net/dev`: eight numbers for receiving, eight for sending; in both groups

@@ -14,7 +14,7 @@ use pktgen_wire::wire::frame::TAGS_MAX;
 use super::af_packet::{AfPacketOptions, RingOptions, open_queues as open_packet};
 use super::af_xdp::{Options, open_queues as open_xdp};
 use super::gather::{Over, Receiver, Tally, gather};
-use super::link::{ETHERNET_HEADER, Interface};
+use super::link::{ETHERNET_HEADER, Interface, stamping};
 use super::stamps::{Stamps, check_card};
 use super::{Fanout, QUEUES_MAX, Wire, queues, safety};
 
@@ -238,7 +238,7 @@ fn check_stamps(listen: &Listen, interface: &Interface) -> Result<()> {
         let kind = listen.kind.name();
         return Err(Error::config(format!("--stamps card: {kind} does not tell them; use --kind af_packet")));
     }
-    check_card(interface, "--stamps card", "--stamps kernel")
+    check_card(interface.name(), stamping(interface.name()), "--stamps card", "--stamps kernel")
 }
 
 /// Refuses more queues than there are, and several queues with a library that supports one.

@@ -48,14 +48,15 @@ pub use af_xdp::{XdpFacts, bind_sender, memory_of_a_port, xdp_facts};
 pub use departures::{Departure, Departures};
 pub(crate) use ethtool::card_clock;
 pub(crate) use interface_counts::{InterfaceReading, checksum_errors};
+pub use link::{Stamping, stamping};
 pub(crate) use listen::RETIRE_MS;
 pub use listen::{Listen, ListenKind, Listener};
 pub(crate) use nowhere::Nowhere;
 pub(crate) use packet_socket::AllFrames;
 pub(crate) use plan::QUEUES_MAX;
 pub use plan::{Fanout, Frames, Late, Pacing, RealTime, TransportPlan, Wait};
-pub use queues::Ports;
 pub(crate) use queues::to_send as queues_to_send;
+pub use queues::{Ports, check_enough as check_enough_queues};
 pub use sink::Sink;
 pub use stamps::Stamps;
 

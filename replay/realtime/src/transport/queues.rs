@@ -138,8 +138,8 @@ pub(super) fn sends_from(folder: &Path, interface: &str, queues: u32) -> bool {
     count(folder, interface).is_ok_and(|(_, send)| send >= queues)
 }
 
-/// Refuses to use more queues than an interface has.
-pub(super) fn check_enough(folder: &Path, interface: &str, key: &str, queues: u32) -> Result<()> {
+/// Refuses to use more queues than an interface has. `folder` describes all interfaces.
+pub fn check_enough(folder: &Path, interface: &str, key: &str, queues: u32) -> Result<()> {
     if queues == 1 {
         return Ok(());
     }

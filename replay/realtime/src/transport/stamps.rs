@@ -10,7 +10,7 @@ use std::os::fd::BorrowedFd;
 
 use pktgen_core::{Error, Result};
 
-use super::link::{Interface, interface_of};
+use super::link::{Interface, Stamping, interface_of, stamping};
 use super::{End, TransportPlan, card_clock, socket};
 
 /// The source of stamps.
@@ -26,6 +26,8 @@ pub enum Stamps {
 
 /// The filter of a card that stamps every arriving frame (HWTSTAMP_FILTER_ALL).
 const STAMP_ALL: u32 = 1;
+/// The setting of stamps of a card, in messages.
+const CARD: &str = "transport.stamps = \"card\"";
 /// Bytes before the content of a control message.
 const NOTE_HEAD: usize = mem::size_of::<libc::cmsghdr>();
 
@@ -86,12 +88,12 @@ impl<'a> Iterator for Notes<'a> {
 }
 
 /// Refuses stamps of a card that does not stamp every frame now: the column would be empty. Enabling it changes the
-/// host for everybody, so that is left to the user. `asked` is the setting as written, `other` one that always works.
-pub(super) fn check_card(interface: &Interface, asked: &str, other: &str) -> Result<()> {
-    let name = interface.name();
-    match interface.stamp_filter() {
-        Some(STAMP_ALL) => Ok(()),
-        Some(filter) => Err(Error::Host(format!(
+/// host for everybody, so that is left to the user. `now` is the card's stamping, `asked` the setting as written, and `other` one that
+/// always works.
+pub(super) fn check_card(name: &str, now: Option<Stamping>, asked: &str, other: &str) -> Result<()> {
+    match now {
+        Some(Stamping { filter: STAMP_ALL, .. }) => Ok(()),
+        Some(Stamping { filter, .. }) => Err(Error::Host(format!(
             "{asked}: the card of {name} can stamp frames, and now does not stamp all of them (filter {filter}); switch it on: \
              hwstamp_ctl -i {name} -r 1, or use {other}"
         ))),
@@ -136,22 +138,27 @@ impl TransportPlan {
         if !self.wants_card(end) {
             return Ok(());
         }
-        let sends = self.sends_by_card(end);
-        let asked = "transport.stamps = \"card\"";
         let Some(name) = self.interface_at(end) else {
             return Err(Error::Host(format!(
-                "{asked}: no interface of this host has the address of {}; give one that does in transport.addresses",
+                "{CARD}: no interface of this host has the address of {}; give one that does in transport.addresses",
                 end.name()
             )));
         };
-        let interface = Interface::open(&name)?;
-        if sends && !interface.stamps_sent() {
-            return Err(Error::Host(format!(
-                "{asked} with transport.sent_stamps_every: the card of {name} does not stamp what leaves, or not now; switch it on: \
+        Interface::open(&name)?;
+        self.check_stamping(end, &name, stamping(&name))
+    }
+
+    /// Refuses stamps of a card at `end`, whose interface is `name`, that the card's stamping `now` does not provide.
+    pub fn check_stamping(&self, end: End, name: &str, now: Option<Stamping>) -> Result<()> {
+        match (self.wants_card(end), self.sends_by_card(end)) {
+            (false, _) => Ok(()),
+            (true, false) => check_card(name, now, CARD, "\"kernel\""),
+            (true, true) if now.is_some_and(|now| now.sent) => Ok(()),
+            (true, true) => Err(Error::Host(format!(
+                "{CARD} with transport.sent_stamps_every: the card of {name} does not stamp what leaves, or not now; switch it on: \
                  hwstamp_ctl -i {name} -t 1, or use \"kernel\""
-            )));
+            ))),
         }
-        if sends { Ok(()) } else { check_card(&interface, asked, "\"kernel\"") }
     }
 }
 
