@@ -182,6 +182,8 @@ fn it_says_what_a_replay_meets() {
         let set = [kind, FOUR, &format!("transport.{key}")[..]];
         assert_eq!((doctor(&before, &set).0, replay(&before, &set)), (Some(3), Some(3)), "{key}");
     }
+    let unnamed = [packet, "transport.interfaces=[\"w0\",\"\",\"d1\",\"s0\"]"];
+    assert_eq!((doctor(&before, &unnamed).0, replay(&before, &unnamed)), (Some(3), Some(3)));
     let spin = std::thread::available_parallelism().map_or(1, usize::from) < 3;
     if spin {
         let set = ["transport.kind=ring", "transport.wait=spin"];

@@ -120,9 +120,12 @@ fn of_plan(
         let name = transport.interface_name(end)?;
         if made && !name.is_empty() {
             of_made(name, host, verdict);
-        } else if name.is_empty() && part.is_none() {
-            let why = "a whole run here needs its name; a host that runs a part is looked at by --role";
-            verdict.add(Finding::new(NAME, end.name(), Level::Note, "on another host").why(why));
+        } else if name.is_empty() {
+            let mut unnamed = Finding::refused(NAME, end.name(), "no interface", &transport.unnamed(end));
+            if part.is_none() {
+                unnamed.remedy += "; or --role, if this host runs a part";
+            }
+            verdict.add(unnamed);
         } else {
             of_end(transport, end, name, transport.wire_bytes(plan.parts.frame_bytes), host, verdict);
         }
@@ -176,10 +179,6 @@ fn of_made(name: &str, host: &Host, verdict: &mut Suitability) {
 
 /// The interface of one end.
 fn of_end(plan: &TransportPlan, end: End, name: &str, frame_bytes: usize, host: &Host, verdict: &mut Suitability) {
-    if name.is_empty() {
-        verdict.add(Finding::refused(NAME, end.name(), "no interface", &plan.unnamed(end)));
-        return;
-    }
     if !verdict.interfaces.iter().any(|other| other == name) {
         verdict.interfaces.push(name.to_owned());
     }

@@ -316,16 +316,20 @@ fn an_experiment_that_is_wrong_in_itself_is_an_error() {
 #[test]
 fn ends_of_other_hosts_are_left_to_them() {
     let set = ["transport.kind=af_packet", "transport.interfaces=[\"eth1\",\"\",\"\",\"eth4\"]"];
-    let notes = |set: &[&str]| {
+    let missed = |set: &[&str]| {
         let verdict = judge(&experiment(set), Roles::ALL, &good().host()).expect("the experiment is right");
-        assert!(verdict.can_run());
         assert_eq!(verdict.interfaces, ["eth1", "eth4"]);
-        verdict.findings.iter().filter(|finding| finding.level == Level::Note).count()
+        let missed = verdict.findings.into_iter().filter(|finding| finding.value == "no interface");
+        assert!(missed.clone().all(|finding| finding.level == Level::Cannot && finding.remedy.contains("--role")));
+        missed.map(|finding| finding.subject).collect::<Vec<_>>()
     };
-    assert_eq!(notes(&set), 2);
+    // A whole run has all of them here.
+    assert_eq!(missed(&set), ["device.down", "device.up"]);
+    assert_eq!(hindrances_of(Roles::WORKERS, &good(), &set), []);
     // Hardware has its own ends.
     let external = ["target.kind=external", "target.profile=alveo-u55c-olaf"];
-    assert_eq!(notes(&[&set[..], &external].concat()), 0);
+    assert_eq!(missed(&[&set[..], &external].concat()), Vec::<String>::new());
+    assert_eq!(hindrances(&good(), &[&set[..], &external].concat()), []);
 }
 
 #[test]
