@@ -230,8 +230,10 @@ fn choose(args: Init, answers: &Answers) -> Result<(Chosen, Profile)> {
         return Err(Error::config(format!("--server-if {name}: {} has no server; leave the flag out", profile.name)));
     }
     let (workers_if, server_if) = if launched.as_ref().is_some_and(|launched| !launched.ports.is_empty()) {
-        made(&args.out, [args.workers_if, args.server_if], shape.server, &there)?
+        let there = there.as_deref().unwrap_or_default();
+        made(&args.out, [args.workers_if, args.server_if], shape.server, there)?
     } else {
+        let there = there?;
         if answers.asks {
             answers.ui.reason(text(&there).trim_end());
         }

@@ -269,6 +269,39 @@ fn root_of_a_user_namespace_is_not_root() {
     }
 }
 
+/// Interfaces of the same names in two network namespaces: `/sys` shows those of the outer one, and the inner one has the default route.
+#[test]
+fn sys_of_another_network_namespace_hides_no_default_route() {
+    let pair = |first: &str, second: &str| format!("ip link add {first} type veth peer name {second} || exit 99; ");
+    let up = "for i in w0 d0 d1 s0; do ip link set $i up || exit 99; done; ";
+    let four = [&pair("w0", "d0")[..], &pair("d1", "s0"), up].concat();
+    // The numbers of the inner ones are not those of any outer one. The outer namespace lives as long as its shell.
+    let own = "mount -t sysfs sysfs /sys || exit 99; ";
+    let outer = [own, &four, "unshare -nm sh -c \"$0\" \"$@\"; exit $?"].concat();
+    let route = "ip addr add 10.66.0.2/24 dev w0 && ip route add default via 10.66.0.1 || exit 99; ";
+    let inner = |more: &[&str]| {
+        [&pair("p0", "p1")[..], &pair("p2", "p3"), &four, &more.concat(), "exec \"$0\" \"$@\""].concat()
+    };
+    let (what, set) = ("doctor in two network namespaces", ["transport.kind=af_packet", FOUR]);
+    for (more, expected, part) in [
+        (&[route][..], 3, "/sys/class/net does not list"),
+        (&[], 3, "/sys/class/net does not list"),
+        (&[own, route], 3, "default route (0.0.0.0/0 in table main)"),
+        (&[own], 0, ""),
+    ] {
+        let inner = inner(more);
+        let before = ["unshare", "-Urnm", "sh", "-c", &outer, &inner];
+        match Command::new(before[0]).args(&before[1..]).arg("true").output() {
+            Ok(output) if output.status.success() => {}
+            Ok(output) => return skip(Need::Userns, what, String::from_utf8_lossy(&output.stderr)),
+            Err(error) => return skip(Need::Userns, what, error),
+        }
+        let (code, said) = doctor(&before, &set);
+        assert_eq!((code, replay(&before, &set)), (Some(expected), Some(expected)), "{more:?}: {said}");
+        assert!(said.contains(part), "{more:?}: {said}");
+    }
+}
+
 /// Rootless containers often have no user but root.
 #[test]
 fn a_user_namespace_without_the_user_of_a_launched_device_is_named() {

@@ -9,6 +9,7 @@ use pktgen_realtime::clock::Stopwatch;
 use pktgen_realtime::transport::ethtool;
 pub use pktgen_realtime::transport::ethtool::{Offloads, Spread, StampSupport};
 use pktgen_realtime::transport::routes::{self, Route};
+use pktgen_realtime::transport::safety;
 use pktgen_realtime::transport::{Stamping, XdpFacts, bind_sender, stamping, xdp_facts};
 
 /// Reads of the clock that are timed.
@@ -37,6 +38,8 @@ pub trait HostQueries: Send + Sync {
     fn card(&self, interface: &str) -> Card;
     /// Routes of all tables.
     fn routes(&self) -> io::Result<Vec<Route>>;
+    /// Refuses interfaces if the files are those of another network namespace.
+    fn check_namespace(&self) -> Result<()>;
     /// What one reading of the clock costs, in ns.
     fn clock_read_ns(&self) -> f64;
     /// Cores that this process may use.
@@ -63,6 +66,10 @@ impl HostQueries for Live {
 
     fn routes(&self) -> io::Result<Vec<Route>> {
         routes::all()
+    }
+
+    fn check_namespace(&self) -> Result<()> {
+        safety::check_namespace()
     }
 
     fn clock_read_ns(&self) -> f64 {

@@ -2,12 +2,14 @@
 
 use super::host::Host;
 use super::{Finding, Level};
+use pktgen_core::Result;
 use pktgen_realtime::transport::safety;
 
 const NAME: &str = "interface";
 
 /// Every interface of this host but the loopback: usable, or refused by the guard that runs have.
-pub fn choices(host: &Host) -> Vec<Finding> {
+pub fn choices(host: &Host) -> Result<Vec<Finding>> {
+    host.check_namespace()?;
     let judged = |name: String| match safety::check_in(host.root(), &|| host.answers().routes(), &name, false) {
         Err(error) => Finding::refused(NAME, &name, "refused", &error.to_string()),
         Ok(()) => {
@@ -20,5 +22,5 @@ pub fn choices(host: &Host) -> Vec<Finding> {
             Finding::new(NAME, name, level, format!("{state}, MTU {mtu}{speed}"))
         }
     };
-    host.interfaces().into_iter().map(judged).collect()
+    Ok(host.interfaces().into_iter().map(judged).collect())
 }

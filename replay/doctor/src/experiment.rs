@@ -115,6 +115,10 @@ fn of_plan(
     if !needs.interfaces {
         return Ok(());
     }
+    if let Err(error) = host.check_namespace() {
+        verdict.add(Finding::refused(NAME, "transport.interfaces", "unknown", &error.to_string()));
+        return Ok(());
+    }
     let made = plan.spec.makes_interfaces();
     for end in ends {
         let name = transport.interface_name(end)?;

@@ -3,6 +3,8 @@
 use std::fs;
 use std::path::PathBuf;
 
+use pktgen_core::{Error, Result};
+
 use super::answers::{HostQueries, Live};
 
 /// Capabilities that are asked about, by their bit.
@@ -34,6 +36,8 @@ impl Capability {
 pub struct Host {
     root: PathBuf,
     answers: Box<dyn HostQueries>,
+    /// Why files of interfaces are not of those that its kernel knows, if so.
+    elsewhere: Option<String>,
 }
 
 impl Host {
@@ -44,7 +48,8 @@ impl Host {
 
     /// One whose files lie below `root`, and whose kernel says `answers`.
     pub fn new(root: impl Into<PathBuf>, answers: Box<dyn HostQueries>) -> Self {
-        Host { root: root.into(), answers }
+        let elsewhere = answers.check_namespace().err().map(|error| error.to_string());
+        Host { root: root.into(), answers, elsewhere }
     }
 
     /// Where its files lie.
@@ -60,6 +65,11 @@ impl Host {
     /// What its kernel says.
     pub(super) fn answers(&self) -> &dyn HostQueries {
         &*self.answers
+    }
+
+    /// Refuses its interfaces if its files are those of another network namespace.
+    pub(super) fn check_namespace(&self) -> Result<()> {
+        self.elsewhere.as_ref().map_or(Ok(()), |why| Err(Error::Host(why.clone())))
     }
 
     /// A file's text without the line end; none if it cannot be read.
@@ -89,10 +99,10 @@ impl Host {
         names
     }
 
-    /// Whether there is such an interface.
+    /// Whether there is such an interface, and its files are its own.
     pub(super) fn exists(&self, interface: &str) -> bool {
         let plain = !interface.is_empty() && !interface.contains('/') && interface != "." && interface != "..";
-        plain && self.path(&format!("sys/class/net/{interface}")).is_dir()
+        self.elsewhere.is_none() && plain && self.path(&format!("sys/class/net/{interface}")).is_dir()
     }
 
     /// A file of an interface.

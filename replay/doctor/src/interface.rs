@@ -23,6 +23,10 @@ impl Named for Interface {
 
 impl Check for Interface {
     fn look(&self, view: &View<'_>) -> Vec<Finding> {
+        if let Err(error) = view.host.check_namespace() {
+            let level = if view.asked { Level::Cannot } else { Level::Note };
+            return vec![Finding { level, ..Finding::refused(NAME, "all", "unknown", &error.to_string()) }];
+        }
         let mut findings = Vec::new();
         for name in &view.interfaces {
             findings.push(state(view, name));
@@ -163,6 +167,17 @@ mod tests {
         let found = Fixture::good().default_route(2).look(&Interface);
         assert_eq!(values(&found, Level::Note), ["carries the default route"]);
         assert!(found.iter().any(|f| f.why.starts_with("0.0.0.0/0 in table main; pktgen refuses")), "{found:?}");
+    }
+
+    #[test]
+    fn nothing_is_told_from_files_of_another_network_namespace() {
+        let mut fixture = Fixture::good();
+        fixture.answers.elsewhere = true;
+        let found = fixture.look(&Interface);
+        assert_eq!((found.len(), values(&found, Level::Note)), (1, vec!["unknown"]));
+        let found = fixture.asking(&["eth1"]).look(&Interface);
+        assert_eq!((found.len(), values(&found, Level::Cannot)), (1, vec!["unknown"]));
+        assert_eq!(found[0].remedy, "use ip netns exec");
     }
 
     #[test]

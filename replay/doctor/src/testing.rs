@@ -20,6 +20,8 @@ pub(super) struct MadeUp {
     pub(super) cores: usize,
     pub(super) refusal: Option<String>,
     pub(super) routes: Vec<Route>,
+    /// The files are those of another network namespace.
+    pub(super) elsewhere: bool,
 }
 
 impl HostQueries for MadeUp {
@@ -28,6 +30,12 @@ impl HostQueries for MadeUp {
     }
     fn routes(&self) -> io::Result<Vec<Route>> {
         Ok(self.routes.clone())
+    }
+    fn check_namespace(&self) -> Result<()> {
+        match self.elsewhere {
+            false => Ok(()),
+            true => Err(Error::Host("/sys is of another network namespace; use ip netns exec".into())),
+        }
     }
     fn clock_read_ns(&self) -> f64 {
         self.clock_read_ns
@@ -115,7 +123,8 @@ impl Fixture {
             spread: Spread { table: vec![0, 1], fields: Some(0xf0) },
             xdp: Some(XdpFacts { driver: true, takes_redirected: true, zero_copy: true, ..XdpFacts::default() }),
         };
-        let answers = MadeUp { card, clock_read_ns: 25.0, cores: 8, refusal: None, routes: Vec::new() };
+        let routes = Vec::new();
+        let answers = MadeUp { card, clock_read_ns: 25.0, cores: 8, refusal: None, routes, elsewhere: false };
         let root = tempfile::tempdir().expect("a temporary folder");
         let mut fixture = Fixture { root, answers, probe: false, named: Vec::new() };
         for (path, text) in GOOD {

@@ -6,7 +6,7 @@ use std::path::Path;
 use pktgen_core::config::Document;
 
 use super::testing::Fixture;
-use super::{CHECKS, Finding, Host, Level, View, examine, judge, text, transports};
+use super::{CHECKS, Finding, Host, Level, View, choices, examine, judge, text, transports};
 use pktgen_realtime::driver::real_time::Roles;
 use pktgen_realtime::run::Experiment;
 use pktgen_realtime::transport::Stamping;
@@ -367,6 +367,20 @@ fn a_part_needs_its_own_interfaces_only() {
     let set = [&external[0][..], &external[1], "target.kind=external", "target.profile=alveo-u55c-olaf"];
     let error = judge(&experiment(&set), Roles::DEVICE, &good().host()).expect_err("it is no part of ours");
     assert!(error.exit_code() == 2 && error.to_string().contains("target.kind=software"), "{error}");
+}
+
+/// Transports without interfaces run there all the same.
+#[test]
+fn interfaces_of_another_network_namespace_hinder_those_that_need_them() {
+    let mut fixture = Fixture::good();
+    fixture.answers.elsewhere = true;
+    for kind in ["virtual", "ring", "udp"] {
+        assert_eq!(hindrances(&fixture, &[&format!("transport.kind={kind}")]), [], "{kind}");
+    }
+    let remedy = "use ip netns exec".to_owned();
+    let expected = [("transport.interfaces".to_owned(), "unknown".to_owned(), remedy)];
+    assert_eq!(hindrances(&fixture, &["transport.kind=af_packet", FOUR]), expected);
+    assert!(choices(&fixture.host()).is_err() && choices(&Fixture::good().host()).is_ok_and(|all| all.len() == 1));
 }
 
 /// This host, whatever it is: the checks come to an end and say something of the clock and the kernel.

@@ -4,6 +4,7 @@
 #![expect(unsafe_code, reason = "talks to the kernel; every block says why it is sound")]
 
 use pktgen_core::{Error, Result};
+use std::collections::BTreeMap;
 use std::ffi::CString;
 use std::fs::File;
 use std::io::{self, Read, Seek};
@@ -18,6 +19,9 @@ use super::ethtool;
 const COUNTERS: &str = "/proc/thread-self/net/dev";
 /// Bytes of an Ethernet header, which the MTU excludes.
 pub(crate) const ETHERNET_HEADER: usize = 14;
+
+/// First bytes of a hardware address that the kernel returns by name.
+pub(super) const ADDRESS_MAX: usize = 14;
 
 /// Request for the card's stamping configuration.
 const SIOCGHWTSTAMP: libc::Ioctl = 0x89b1;
@@ -35,6 +39,9 @@ pub(crate) struct Drops {
     /// On the way out.
     pub send: u64,
 }
+
+/// Number of an interface in its namespace, and the first bytes of its hardware address, with zeros after a shorter one.
+pub(super) type Identity = (u32, [u8; ADDRESS_MAX]);
 
 /// An interface that is up.
 #[derive(Debug)]
@@ -143,6 +150,33 @@ fn numbers_of(text: &str, name: &str) -> Option<[u64; 16]> {
         *number = words.next()?.parse().ok()?;
     }
     Some(numbers)
+}
+
+/// Returns all interfaces in the network namespace of this thread, by name.
+pub(super) fn all() -> io::Result<BTreeMap<String, Identity>> {
+    let mut numbers = Vec::new();
+    // SAFETY: the library makes a list, which is given back once. Its last entry has the number 0; the names of the others end with a zero.
+    unsafe {
+        let list = libc::if_nameindex();
+        if list.is_null() {
+            return Err(io::Error::last_os_error());
+        }
+        let mut next = list;
+        while (*next).if_index != 0 {
+            let name = std::ffi::CStr::from_ptr((*next).if_name).to_string_lossy().into_owned();
+            numbers.push((name, (*next).if_index));
+            next = next.add(1);
+        }
+        libc::if_freenameindex(list);
+    }
+    // One that was removed meanwhile has no address.
+    let identified = |(name, number): (String, u32)| {
+        let request = query(&name, libc::SIOCGIFHWADDR as _).ok()?;
+        // SAFETY: reads the member that SIOCGIFHWADDR fills.
+        let address = unsafe { request.ifr_ifru.ifru_hwaddr }.sa_data;
+        Some((name, (number, address.map(|byte| byte as u8))))
+    };
+    Ok(numbers.into_iter().filter_map(identified).collect())
 }
 
 /// Returns the interface with this address; `None` if this host has no such address.
@@ -280,6 +314,20 @@ Inter-|   Receive                                                |  Transmit
         assert_eq!(found("lo"), Some((4, 10, 12)));
         assert_eq!(found("veth0"), Some((70, 100, 5)));
         assert_eq!(found("veth"), None);
+    }
+
+    #[test]
+    fn every_interface_has_its_number() {
+        let all = all().unwrap();
+        let names: Vec<_> = all.keys().map(String::as_str).collect();
+        assert!(!names.is_empty());
+        for (name, (number, _)) in &all {
+            let c_name = CString::new(name.as_str()).unwrap();
+            // SAFETY: a C string that outlives the call.
+            let known = unsafe { libc::if_nametoindex(c_name.as_ptr()) };
+            // It may have been removed meanwhile.
+            assert!([0, *number].contains(&known), "{name}: {number}, {known}; {names:?}");
+        }
     }
 
     #[test]

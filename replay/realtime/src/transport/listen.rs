@@ -130,6 +130,10 @@ impl Listener {
         check_build(listen.kind, cfg!(feature = "libpcap"))?;
         let interface = Interface::open(&listen.interface)?;
         let (told, mut longest, snap) = (Arc::default(), usize::MAX, listen.snap as usize);
+        // Frames of other queues than those counted are missed, and routes matter if frames are taken.
+        if listen.kind == ListenKind::AfXdp || listen.queues > 1 {
+            safety::check_namespace()?;
+        }
         check_number(listen)?;
         check_stamps(listen, &interface)?;
         let mut wires: Vec<Box<dyn Wire>> = match listen.kind {

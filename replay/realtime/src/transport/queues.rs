@@ -129,7 +129,7 @@ pub(super) fn count(folder: &Path, interface: &str) -> Result<(u32, u32)> {
 
 /// Returns the number of send queues of an interface; refuses one that does not exist or is not up.
 pub(crate) fn to_send(interface: &str) -> Result<u32> {
-    safety::check_usable(Path::new("/"), interface)?;
+    safety::check_usable(interface)?;
     count(Path::new("/sys/class/net"), interface).map(|(_, send)| send)
 }
 

@@ -4,15 +4,21 @@
 //! route, or several that together replace one (`0.0.0.0/1` and `128.0.0.0/1`). Routes of an interface above it (a bridge, a bond, a VLAN)
 //! or below it count as its own, and so do those of a bridge at the other end of a veth, and routes by nexthop objects whose interface the
 //! kernel does not name. Routing rules are ignored: a table that no rule names counts as well.
+//!
+//! `/sys` lists the interfaces of the network namespace in which it was mounted, netlink the routes of this thread's namespace. Interfaces are
+//! refused unless both are the same.
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::fs;
 use std::io;
 use std::net::IpAddr;
 use std::path::Path;
+use std::time::Duration;
 
 use pktgen_core::{Error, Result};
 
+use super::link::{self, Identity};
 use super::queues;
 use super::routes::{self, Route};
 
@@ -20,6 +26,9 @@ use super::routes::{self, Route};
 const IFF_UP: u32 = 1;
 /// Routes to this fraction of the internet's unicast addresses count as a default route.
 const PART: u128 = 8;
+/// Comparisons of the interfaces in `/sys` with those of the kernel, and pause between them: some may be added or removed meanwhile.
+const TRIES: u32 = 20;
+const PAUSE: Duration = Duration::from_millis(10);
 
 /// The source of a host's routes.
 pub type RouteTable<'a> = &'a dyn Fn() -> io::Result<Vec<Route>>;
@@ -27,7 +36,47 @@ pub type RouteTable<'a> = &'a dyn Fn() -> io::Result<Vec<Route>>;
 /// Refuses an interface that does not exist, is not up, or carries the host's default route: frames sent there could
 /// leave the test network.
 pub(super) fn check(interface: &str, allow_default_route: bool) -> Result<()> {
+    check_namespace()?;
     check_in(Path::new("/"), &routes::all, interface, allow_default_route)
+}
+
+/// Refuses interfaces if `/sys` shows those of another network namespace, or none: all that is read of one there would be of another.
+pub fn check_namespace() -> Result<()> {
+    check_namespace_in(Path::new("/"), &link::all)
+}
+
+/// Performs [`check_namespace`] for a host whose files are below `root`, and whose kernel has these interfaces.
+fn check_namespace_in(root: &Path, all: &dyn Fn() -> io::Result<BTreeMap<String, Identity>>) -> Result<()> {
+    for _ in 0..TRIES {
+        // Without netlink no routes can be read either, and the check of the routes reports that.
+        let Ok(own) = all() else { return Ok(()) };
+        if own == shown(root) {
+            return Ok(());
+        }
+        std::thread::sleep(PAUSE);
+    }
+    Err(Error::Host(
+        "/sys/class/net does not list the interfaces of this network namespace (after nsenter --net it lists those of another one), so \
+         nothing is known about them; use ip netns exec NAMESPACE pktgen ..., or mount the right one: unshare --mount sh -c \
+         'mount -t sysfs sysfs /sys && exec pktgen ...'"
+            .to_owned(),
+    ))
+}
+
+/// Returns the interfaces that `/sys` shows, by name.
+fn shown(root: &Path) -> BTreeMap<String, Identity> {
+    let entries = fs::read_dir(root.join("sys/class/net")).into_iter().flatten().flatten();
+    let identified = |entry: fs::DirEntry| {
+        let read = |file: &str| fs::read_to_string(entry.path().join(file)).ok();
+        let (number, text) = (read("ifindex")?.trim().parse::<u32>().ok()?, read("address")?);
+        let mut address = [0; link::ADDRESS_MAX];
+        // An interface without an address has an empty line.
+        for (to, byte) in address.iter_mut().zip(text.trim().split(':')) {
+            *to = u8::from_str_radix(byte, 16).unwrap_or(0);
+        }
+        Some((entry.file_name().to_string_lossy().into_owned(), (number, address)))
+    };
+    entries.filter_map(identified).collect()
 }
 
 /// Returns the link rate of the interface, in bit/s; `None` if it is unknown.
@@ -44,7 +93,7 @@ pub(super) fn link_bps_in(root: &Path, interface: &str) -> Option<u64> {
 
 /// Performs [`check`] for a host whose files are below `root`.
 pub fn check_in(root: &Path, routes: RouteTable, interface: &str, allow_default_route: bool) -> Result<()> {
-    check_usable(root, interface)?;
+    check_usable_in(root, interface)?;
     if allow_default_route {
         return Ok(());
     }
@@ -58,7 +107,13 @@ pub fn check_in(root: &Path, routes: RouteTable, interface: &str, allow_default_
 }
 
 /// Refuses an interface that does not exist, is not up, or carries no Ethernet frames.
-pub(super) fn check_usable(root: &Path, interface: &str) -> Result<()> {
+pub(super) fn check_usable(interface: &str) -> Result<()> {
+    check_namespace()?;
+    check_usable_in(Path::new("/"), interface)
+}
+
+/// Performs [`check_usable`] for a host whose files are below `root`.
+fn check_usable_in(root: &Path, interface: &str) -> Result<()> {
     let plain = !interface.is_empty() && !interface.contains('/') && interface != "." && interface != "..";
     let folder = root.join("sys/class/net").join(interface);
     if !plain || !folder.is_dir() {
@@ -314,6 +369,47 @@ mod tests {
         let blind = |allow| check_in(root.path(), &broken, "eth1", allow).map_err(|e| e.to_string());
         assert_eq!(blind(true), Ok(()));
         assert!(blind(false).unwrap_err().contains("no netlink"));
+    }
+
+    #[test]
+    fn files_of_another_network_namespace_are_refused() {
+        let root = host(&[(1, "lo", "0x9\n", &[]), (2, "eth0", "0x1003\n", &[]), (3, "tun0", "0x1003\n", &[])]);
+        let folder = root.path().join("sys/class/net");
+        fs::write(folder.join("bonding_masters"), "\n").unwrap();
+        for (name, address) in [("lo", "00:00:00:00:00:00\n"), ("eth0", "02:fc:00:00:00:0a\n"), ("tun0", "\n")] {
+            fs::write(folder.join(name).join("address"), address).unwrap();
+        }
+        let mut card = [0; link::ADDRESS_MAX];
+        card[..6].copy_from_slice(&[0x02, 0xfc, 0, 0, 0, 0x0a]);
+        let none = [0; link::ADDRESS_MAX];
+        let of = |all: &[(&str, Identity)]| {
+            all.iter().map(|(name, identity)| ((*name).to_owned(), *identity)).collect::<BTreeMap<_, _>>()
+        };
+        let own = [("lo", (1, none)), ("eth0", (2, card)), ("tun0", (3, none))];
+        let check = |all: &[(&str, Identity)]| check_namespace_in(root.path(), &|| Ok(of(all)));
+        assert!(check(&own).is_ok());
+        for other in [
+            // The number of another, the address of another, one more, none of that name.
+            &[own[0], ("eth0", (5, card)), own[2]][..],
+            &[own[0], ("eth0", (2, none)), own[2]],
+            &[own[0], own[1], own[2], ("eth1", (4, none))],
+            &[own[0]],
+        ] {
+            let error = check(other).unwrap_err();
+            assert!(error.exit_code() == 3 && error.to_string().contains("ip netns exec"), "{error}");
+        }
+        let unmounted = tempfile::tempdir().unwrap();
+        assert!(check_namespace_in(unmounted.path(), &|| Ok(of(&own))).is_err());
+        // Without netlink the check of the routes decides.
+        assert!(check_namespace_in(root.path(), &|| Err(io::Error::other("no netlink"))).is_ok());
+        // One was added between both lists.
+        let reads = std::cell::Cell::new(0);
+        let growing = || {
+            reads.set(reads.get() + 1);
+            Ok(of(&own[..own.len().min(reads.get() + 1)]))
+        };
+        assert!(check_namespace_in(root.path(), &growing).is_ok());
+        assert_eq!(reads.get(), 2);
     }
 
     #[test]

@@ -1,8 +1,6 @@
 //! Counts the frames that an interface receives inside the kernel, and drops them: the cheapest possible receiver. It
 //! is for measuring senders, and keeps their frames from the network stack.
 
-use std::path::Path;
-
 use pktgen_core::Result;
 
 use super::bpf::{Attach, BpfLink, BpfProgram, Map, Memory, host_error};
@@ -26,7 +24,7 @@ pub struct Sink {
 impl Sink {
     /// Attaches it to `interface`, in the driver.
     pub fn attach(interface: &str, allow_default_route: bool) -> Result<Self> {
-        safety::check_usable(Path::new("/"), interface)?;
+        safety::check_usable(interface)?;
         safety::check_taking(interface, "--count-only", allow_default_route)?;
         let interface = Interface::open(interface)?;
         let (map, counts) = Map::shared("pktgen_sink", QUEUES * EACH)?;
