@@ -2,8 +2,9 @@
 //!
 //! An interface leads to the internet if routes through it cover an eighth of the internet's unicast addresses, in any table: a default
 //! route, or several that together replace one (`0.0.0.0/1` and `128.0.0.0/1`). Routes of an interface above it (a bridge, a bond, a VLAN)
-//! or below it count as its own, and so do those of a bridge at the other end of a veth, and routes by nexthop objects whose interface the
-//! kernel does not name. Routing rules are ignored: a table that no rule names counts as well.
+//! or below it count as its own, and so do those of a bridge at the other end of a veth, those of interfaces above the lower interface of a
+//! macvlan, and routes by nexthop objects whose interface the kernel does not name. Routing rules are ignored: a table that no rule names
+//! counts as well.
 //!
 //! `/sys` lists the interfaces of the network namespace in which it was mounted, netlink the routes of this thread's namespace. Interfaces are
 //! refused unless both are the same.
@@ -157,8 +158,8 @@ pub(super) fn check_taking(interface: &str, what: &str, allow_default_route: boo
 /// The operation at an interface.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RouteReach {
-    /// Frames are sent: they leave by the interfaces below, share its link with those above, and pass on to a bridge at the other end of a
-    /// veth.
+    /// Frames are sent: they leave by the interfaces below, share its link with those above and, without a tag, with those beside it, and
+    /// pass on to a bridge at the other end of a veth.
     Send,
     /// Arriving frames are taken: interfaces above do not get them.
     Take,
@@ -207,7 +208,9 @@ pub fn way_out(root: &Path, routes: RouteTable, interface: &str, reach: RouteRea
         let ways = std::iter::once(interface).chain(below.iter().map(String::as_str));
         let other_ends: Vec<_> = ways.filter_map(|name| other_end(root, name)).collect();
         let beyond = other_ends.iter().flat_map(|name| beside(root, name, "upper_"));
+        let siblings = siblings(root, interface, &below);
         stack.extend(below.into_iter().map(|name| (name, Some("below"))));
+        stack.extend(siblings.into_iter().map(|name| (name, Some("beside"))));
         stack.extend(beyond.map(|name| (name, Some("at the other end of"))));
     }
     for (name, place) in stack {
@@ -242,6 +245,18 @@ fn beside(root: &Path, interface: &str, side: &str) -> Vec<String> {
         at += 1;
     }
     found.split_off(1)
+}
+
+/// Returns the names of the interfaces above the lower interface of a macvlan, macvtap or ipvlan, whose frames leave it without a tag. The
+/// kernel states a type of those with a tag or a header of their own (VLAN, VXLAN, port of a switch), and none of these.
+fn siblings(root: &Path, interface: &str, below: &[String]) -> Vec<String> {
+    let text = fs::read_to_string(root.join("sys/class/net").join(interface).join("uevent")).unwrap_or_default();
+    if text.lines().any(|line| line.starts_with("DEVTYPE=")) {
+        return Vec::new();
+    }
+    let Some(link) = number_in(root, interface, "iflink") else { return Vec::new() };
+    let lower = below.iter().find(|name| number_in(root, name, "ifindex") == Some(link));
+    lower.map_or(Vec::new(), |name| beside(root, name, "upper_"))
 }
 
 /// Returns the name of the other end of a veth: two interfaces that name each other. `None` for other interfaces, and in another namespace.
@@ -464,10 +479,25 @@ mod tests {
             (7, "veth1", up, &["br0"]),
             (8, "vlan9", up, &[]),
             (9, "veth2", up, &[]),
+            (10, "card0", up, &["mv0", "mv1", "vlan7"]),
+            (11, "mv0", up, &["vlan3"]),
+            (12, "mv1", up, &[]),
+            (13, "vlan7", up, &[]),
+            (14, "vlan3", up, &[]),
         ]);
+        let file = |name: &str, file: &str, text: String| {
+            fs::write(root.path().join("sys/class/net").join(name).join(file), text).unwrap();
+        };
+        for name in ["vlan3", "vlan5", "vlan7", "vlan9"] {
+            file(name, "uevent", format!("DEVTYPE=vlan\nINTERFACE={name}\n"));
+        }
+        file("mv1", "uevent", "INTERFACE=mv1\nIFINDEX=12\n".to_owned());
         // The other end of the last one is in another namespace, where it has the number of another here.
-        for (name, other) in [("eth0", 1), ("vlan5", 1), ("veth0", 7), ("veth1", 6), ("vlan9", 6), ("veth2", 7)] {
-            fs::write(root.path().join("sys/class/net").join(name).join("iflink"), format!("{other}\n")).unwrap();
+        for (name, other) in [("eth0", 1), ("vlan5", 2), ("veth0", 7), ("veth1", 6), ("vlan9", 6), ("veth2", 7)] {
+            file(name, "iflink", format!("{other}\n"));
+        }
+        for (name, lower) in [("mv0", 10), ("mv1", 10), ("vlan7", 10), ("vlan3", 11)] {
+            file(name, "iflink", format!("{lower}\n"));
         }
         let way = |name: &str, at: u32, reach| {
             let routes = || Ok(vec![route("0.0.0.0/0", at)]);
@@ -489,11 +519,20 @@ mod tests {
             // Another VLAN's route belongs to another cable.
             ("vlan5", 4, None),
             ("tap0", 1, None),
+            ("vlan7", 11, None),
+            // Macvlans have no tag.
+            ("mv0", 11, Some("itself")),
+            ("mv1", 2, None),
+            ("mv1", 10, Some("card0 below")),
+            ("mv1", 11, Some("mv0 beside")),
+            ("mv1", 14, Some("vlan3 beside")),
+            ("mv0", 14, Some("vlan3 above")),
         ] {
             assert_eq!(way(name, at, RouteReach::Send).as_deref(), said, "{name} {at}");
         }
         assert_eq!(way("eth0", 3, RouteReach::Take).as_deref(), Some("vlan5 above"));
         assert_eq!(way("vlan5", 1, RouteReach::Take), None, "the parent keeps its own frames");
+        assert_eq!(way("mv1", 11, RouteReach::Take), None, "the other one keeps its own frames");
         assert_eq!(way("veth0", 4, RouteReach::Take), None, "the other end keeps its own frames");
     }
 }
