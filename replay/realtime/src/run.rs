@@ -505,8 +505,7 @@ impl Experiment {
         } else {
             simulated::run(plan, remote, &source, &mut manifest, recorder, task, before)?;
         }
-        let achieved_pps = summary.as_ref().and_then(Summary::achieved_pps);
-        Ok(Finished { achieved_pps, summary, ..Finished::of(dir, manifest) })
+        Ok(Finished { summary, ..Finished::of(dir, manifest) })
     }
 
     /// Returns the manifest of a run that is about to start.
@@ -651,8 +650,6 @@ pub struct Finished {
     pub labels: BTreeMap<String, String>,
     /// Its seed.
     pub seed: u64,
-    /// Mean rate of the workers, in packets/s, in real time.
-    pub achieved_pps: Option<f64>,
     /// Traffic of its process, in real time.
     pub summary: Option<Summary>,
     /// The fates of all updates and of background traffic.

@@ -20,7 +20,6 @@ impl Finished {
             updates: of_updates(&manifest),
             labels: manifest.labels,
             seed: manifest.seed,
-            achieved_pps: None,
             summary: None,
             balance: manifest.balance,
             unseen: manifest.unseen,

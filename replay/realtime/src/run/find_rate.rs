@@ -488,7 +488,8 @@ pub(super) fn of_rate(pps: f64, span: impl std::fmt::Display) -> [String; 4] {
 
 /// Says that the workers did not reach the rate, if so.
 pub(super) fn slower(finished: &Finished, pps: f64) -> Option<String> {
-    let achieved = finished.achieved_pps.filter(|achieved| *achieved < pps * 0.99)?;
+    let share = finished.summary.as_ref()?.workers()?.share_of(pps).filter(|share| *share < 0.99)?;
+    let achieved = share * pps;
     Some(format!("the workers achieved {achieved:.1} packets/s: this host or transport sends no faster"))
 }
 

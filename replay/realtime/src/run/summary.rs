@@ -35,6 +35,9 @@ pub struct RoleSummary {
     pub duration_s: Option<f64>,
     /// Their mean rate in that time.
     pub pps: Option<f64>,
+    /// With a schedule: this rate in relation to the one at which they were due.
+    #[serde(skip)]
+    of_due: Option<f64>,
     /// The same in bits.
     pub bps: Option<f64>,
     /// Median of their lateness.
@@ -63,6 +66,7 @@ impl RoleSummary {
             bytes: tally.bytes,
             duration_s: span.map(|span| span as f64 / SECOND as f64),
             pps: rate(tally.frames.saturating_sub(1)),
+            of_due: None,
             bps: rate((tally.bytes - tally.last_bytes) * 8),
             late_p50_ns: None,
             late_p99_ns: None,
@@ -71,6 +75,19 @@ impl RoleSummary {
             late_others_p99_ns: None,
         }
     }
+
+    /// Returns the share of a requested rate that they reached; by their mean rate if they have no schedule.
+    pub(super) fn share_of(&self, pps: f64) -> Option<f64> {
+        self.of_due.or_else(|| Some(self.pps? / pps))
+    }
+}
+
+/// Returns the rate of frames in relation to the one at which they were due, `skipped` ones included. Both are between
+/// the first frame and the last: a schedule of unequal distances has another rate there than on average.
+fn of_due(tally: &RoleTally, skipped: u64) -> Option<f64> {
+    let RoleTally { frames, first, last, due, .. } = *tally;
+    let (span, due) = (last - first?, due?);
+    (span > 0 && due > 0).then(|| frames as f64 / (frames + skipped) as f64 * due as f64 / span as f64)
 }
 
 impl Summary {
@@ -81,6 +98,7 @@ impl Summary {
             let known = paced && !late.is_empty();
             let apart = outcome.lateness_of_others.as_ref().filter(|_| known).map(|others| by_host(late, others));
             roles.push(RoleSummary {
+                of_due: of_due(tally, outcome.skipped),
                 late_p50_ns: known.then(|| late.value_at_quantile(0.5)),
                 late_p99_ns: known.then(|| late.value_at_quantile(0.99)),
                 late_max_ns: known.then(|| late.max()),
@@ -97,11 +115,6 @@ impl Summary {
 }
 
 impl Summary {
-    /// Returns the mean rate of the workers, in packets/s.
-    pub(super) fn achieved_pps(&self) -> Option<f64> {
-        self.workers()?.pps
-    }
-
     /// Returns the workers' line.
     pub(super) fn workers(&self) -> Option<&RoleSummary> {
         self.roles.iter().find(|role| role.role == "workers")
@@ -146,6 +159,17 @@ mod tests {
     use super::*;
 
     #[test]
+    fn a_rate_is_compared_with_that_of_the_due_times() {
+        // Ten frames of a schedule of 100 packets/s, whose last is due after 98.45 ms.
+        let due = 98_450_000;
+        let in_time = RoleTally { frames: 10, first: Some(7), last: due + 7, due: Some(due), ..RoleTally::default() };
+        assert_eq!(of_due(&in_time, 0), Some(1.0));
+        assert_eq!(of_due(&RoleTally { last: 2 * due + 7, ..in_time }, 0), Some(0.5));
+        assert_eq!(of_due(&in_time, 10), Some(0.5));
+        assert_eq!([of_due(&RoleTally { due: None, ..in_time }, 0), of_due(&RoleTally::default(), 0)], [None; 2]);
+    }
+
+    #[test]
     fn a_line_says_what_a_role_moved_how_fast_and_how_late() {
         let workers = RoleSummary {
             role: "workers",
@@ -155,6 +179,7 @@ mod tests {
             bytes: 1100,
             duration_s: Some(1.0),
             pps: Some(10.0),
+            of_due: None,
             bps: Some(8000.0),
             late_p50_ns: Some(1500),
             late_p99_ns: Some(20_000),
@@ -165,6 +190,8 @@ mod tests {
         let line = "workers: sent 11 frames, received 7; 11 updates sent, 1100 B in 1.000 s (10 packets/s, 0.008 Mbit/s); late by \
                     1.5 us (median), 20.0 us (99 %), 3000.0 us (most); 2 late by the host, 99 % of the others within 0.05 us";
         assert_eq!(workers.to_string(), line);
+        assert_eq!(workers.share_of(20.0), Some(0.5));
+        assert_eq!(RoleSummary { of_due: Some(0.9), ..workers.clone() }.share_of(20.0), Some(0.9));
         let device = RoleSummary {
             role: "device",
             duration_s: None,

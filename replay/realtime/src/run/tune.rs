@@ -69,6 +69,9 @@ pub struct TunedSetting {
     keys: Vec<(&'static str, Value)>,
     /// Rate of each round, in packets/s.
     pub pps: Vec<f64>,
+    /// The share of a requested rate that was reached.
+    #[serde(skip)]
+    of_rate: Vec<f64>,
     /// With a requested rate: 99 % of the lateness of frames that the host did not delay, of each round.
     pub late_p99_ns: Vec<u64>,
     /// Median rate; none without a trial.
@@ -209,9 +212,8 @@ impl TunedSetting {
         if let Some(lost) = finished.validity.faults.iter().find(|fault| fault.loses_frames()) {
             self.refused.get_or_insert(lost.to_string());
         }
-        if plan.pps.is_none() {
-            return;
-        }
+        let Some(wanted) = plan.pps else { return };
+        self.of_rate.extend(workers.share_of(wanted));
         match workers.late_others_p99_ns.or(workers.late_p99_ns) {
             Some(ns) => self.late_p99_ns.push(ns),
             None => _ = self.refused.get_or_insert("too few frames to say how late they left".into()),
@@ -225,10 +227,11 @@ impl Tuned {
         for setting in &mut self.settings {
             setting.median_pps = median(&setting.pps);
             setting.median_late_ns = median(&setting.late_p99_ns.iter().map(|ns| *ns as f64).collect::<Vec<_>>());
-            if let Some((achieved, wanted)) = setting.median_pps.zip(self.plan.pps)
-                && achieved < wanted * KEPT
+            if let Some((share, wanted)) = median(&setting.of_rate).zip(self.plan.pps)
+                && share < KEPT
             {
-                setting.refused.get_or_insert(format!("it sent {achieved:.0} of {wanted:.0} packets/s"));
+                let sent = (share * wanted).floor();
+                setting.refused.get_or_insert(format!("it sent {sent:.0} of {wanted:.0} packets/s"));
             }
             if let Some(lost) = setting.lost.filter(|lost| *lost > 0) {
                 let sent = setting.sent;
@@ -497,6 +500,19 @@ mod tests {
         all.settings[1].late_p99_ns = vec![300; 6];
         all.judge();
         assert_eq!((all.chosen, all.settings[0].of_best), (Some(1), Some(1.0 / 3.0)));
+    }
+
+    #[test]
+    fn a_setting_that_does_not_reach_the_rate_of_the_due_times_is_refused() {
+        // Few frames of a schedule have another rate than all of it.
+        let mut all = tuned(&[&[92.0; 6], &[92.0; 6]]);
+        all.plan.pps = Some(100.0);
+        for (setting, share) in all.settings.iter_mut().zip([0.998, 0.9995]) {
+            (setting.late_p99_ns, setting.of_rate) = (vec![900; 6], vec![share; 6]);
+        }
+        all.judge();
+        let refused: Vec<_> = all.settings.iter().map(|setting| setting.refused.as_deref()).collect();
+        assert_eq!((refused, all.chosen), (vec![Some("it sent 99 of 100 packets/s"), None], Some(1)));
     }
 
     #[test]

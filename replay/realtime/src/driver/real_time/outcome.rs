@@ -56,6 +56,8 @@ pub(crate) struct RoleTally {
     /// Times of the first and of the last frame.
     pub(crate) first: Option<Time>,
     pub(crate) last: Time,
+    /// Time between the due times of these two frames, in a schedule with deadlines.
+    pub(crate) due: Option<Time>,
 }
 
 impl RoleTally {
@@ -274,7 +276,7 @@ pub(super) fn histogram() -> Result<Histogram<u64>> {
 /// Records the rate of the workers between their first frame and their last.
 pub(super) fn rate(tally: RoleTally, outcome: &mut RealOutcome) {
     outcome.offered = Some(tally);
-    let RoleTally { frames: sent, bytes, last_bytes, first, last } = tally;
+    let RoleTally { frames: sent, bytes, last_bytes, first, last, .. } = tally;
     let (bytes, span) = (bytes - last_bytes, last - first.unwrap_or(last));
     let seconds = span as f64 / 1e12;
     if seconds > 0.0 {

@@ -85,6 +85,8 @@ pub(super) struct Pump {
     /// Lateness of the first frame, if deadlines are meaningful.
     first_late: Option<Time>,
     last: Time,
+    /// Due time of the last frame.
+    last_due: Time,
     last_bytes: u64,
     /// Excess length of frames on the cable.
     beside: Option<Beside>,
@@ -114,6 +116,7 @@ impl Pump {
             first: None,
             first_late: None,
             last: 0,
+            last_due: 0,
             last_bytes: 0,
             beside: None,
             starved: 0,
@@ -276,7 +279,11 @@ impl Pump {
             }
             self.moved(&mut chunk.frames[at..at + taken]);
             at += taken;
-            self.note(taken, chunk.frames[at.max(1) - 1].len.into(), now, shared);
+            let end = &chunk.frames[at.max(1) - 1];
+            if taken > 0 {
+                self.last_due = end.t;
+            }
+            self.note(taken, end.len.into(), now, shared);
             self.gaps.submitted(now, taken);
             if taken == 0 {
                 self.full_waits += 1;
@@ -398,16 +405,18 @@ pub(super) fn count(pumps: &mut [Pump], late_ns: impl Fn(usize) -> Option<[u64; 
         outcome.facts.push(("workers.starved".into(), format!("{starved} times no frame was ready")));
     }
     let sent: u64 = pumps.iter().map(|pump| pump.sent).sum();
+    let begun = pumps.iter().filter(|pump| pump.first.is_some()).min_by_key(|pump| pump.first);
+    let first_due = begun.and_then(|pump| Some(pump.first? - pump.first_late?));
     if let Some(last) = pumps.iter().filter(|pump| pump.sent > 0).max_by_key(|pump| pump.last) {
         let beside = last.beside.unwrap_or_default();
         let bytes = beside.with_all(pumps.iter().map(|pump| pump.bytes).sum::<u64>(), sent);
         let first = pumps.iter().filter_map(|pump| pump.first).min();
+        let due = first_due.map(|first_due| last.last_due - first_due);
         let (last_bytes, last) = (beside.with(last.last_bytes), last.last);
-        super::rate(RoleTally { frames: sent, bytes, last_bytes, first, last }, outcome);
+        super::rate(RoleTally { frames: sent, bytes, last_bytes, first, last, due }, outcome);
     } else {
         outcome.offered = Some(RoleTally::default());
     }
-    let begun = pumps.iter().filter(|pump| pump.first.is_some()).min_by_key(|pump| pump.first);
     first_late(begun.and_then(|pump| pump.first_late), outcome);
     let (several, mut total) = (pumps.len() > 1, WireCounters::default());
     for (queue, pump) in pumps.iter_mut().enumerate() {

@@ -390,7 +390,8 @@ impl<'a> WorkersRole<'a> {
         let (beside, last) = (self.beside.unwrap_or_default(), self.last_update);
         let (bytes, last_bytes) =
             (beside.with_all(self.bytes, self.sent), beside.with_all(self.last_bytes, self.sent.min(1)));
-        rate(RoleTally { frames: self.sent, bytes, last_bytes, first, last }, outcome);
+        // Answers move due times: they are no rate that was requested.
+        rate(RoleTally { frames: self.sent, bytes, last_bytes, first, last, due: None }, outcome);
         first_late(self.first_late, outcome);
         lost("workers", self.wire.as_mut(), outcome);
     }
