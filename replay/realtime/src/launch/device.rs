@@ -1,6 +1,7 @@
 //! A launched device, from its start to its end.
 
 use std::collections::BTreeMap;
+use std::sync::{Mutex, PoisonError};
 
 use pktgen_core::{Error, Result};
 use pktgen_engine::clause::LONGER;
@@ -24,6 +25,44 @@ pub struct LaunchedDevice {
     /// Command that prints its counters, and their values when it became ready.
     counters: Vec<String>,
     counted: BTreeMap<String, u64>,
+    /// What later readings showed.
+    read: Mutex<Readings>,
+}
+
+/// Readings of counters, which only grow.
+#[derive(Debug, Default)]
+struct Readings {
+    /// The largest value of each counter.
+    largest: BTreeMap<String, u64>,
+    /// Counters that decreased, with the values before and after.
+    fell: BTreeMap<String, [u64; 2]>,
+}
+
+impl Readings {
+    /// Records the values `now`. Returns their increase since the `first` reading, and the reason if some have none.
+    fn add(
+        &mut self,
+        first: &BTreeMap<String, u64>,
+        now: BTreeMap<String, u64>,
+    ) -> (BTreeMap<String, u64>, Option<String>) {
+        for (name, value) in &now {
+            let Some(first) = first.get(name) else { continue };
+            let largest = self.largest.entry(name.clone()).or_insert(*first);
+            if *value < *largest {
+                self.fell.entry(name.clone()).or_insert([*largest, *value]);
+            }
+            *largest = (*largest).max(*value);
+        }
+        let wrong = (!self.fell.is_empty()).then(|| {
+            let fell: Vec<_> =
+                self.fell.iter().map(|(name, [from, to])| format!("{name} from {from} to {to}")).collect();
+            format!("{COUNTERS}: counters only grow, and these fell during the run: {}", fell.join(", "))
+        });
+        let fell = |name: &String| self.fell.contains_key(name);
+        let grew = |(name, value): (String, u64)| Some((value.checked_sub(*first.get(&name)?)?, name));
+        let grown = now.into_iter().filter(|(name, _)| !fell(name)).filter_map(grew);
+        (grown.map(|(value, name)| (name, value)).collect(), wrong)
+    }
 }
 
 /// Adds the device's counters to the reason why it is not ready: they show where frames ended.
@@ -74,7 +113,8 @@ impl LaunchedDevice {
         let readiness = await_ready(launch, &session, (spec, frame_bytes), &addresses)
             .map_err(|why| with_counters(why, launch, &session))?;
         let counters = launch.counters.clone();
-        let mut device = LaunchedDevice { session, readiness, cables, counters, counted: BTreeMap::new() };
+        let (counted, read) = (BTreeMap::new(), Mutex::default());
+        let mut device = LaunchedDevice { session, readiness, cables, counters, counted, read };
         device.counted = device.count()?.map_err(|why| Error::Invalid(format!("not ready: {why}")))?;
         Ok(Some(device))
     }
@@ -100,15 +140,7 @@ impl LaunchedDevice {
             Ok(Err(why)) => return (BTreeMap::new(), Some(why)),
             Err(why) => return (BTreeMap::new(), Some(why.to_string())),
         };
-        let fell: Vec<_> =
-            now.iter().filter(|(name, value)| self.counted.get(*name).is_some_and(|was| was > *value)).collect();
-        let wrong = (!fell.is_empty()).then(|| {
-            let fell: Vec<_> =
-                fell.iter().map(|(name, value)| format!("{name} from {} to {value}", self.counted[*name])).collect();
-            format!("target.launch.counters: counters only grow, and these fell during the run: {}", fell.join(", "))
-        });
-        let grew = |(name, value): (String, u64)| Some((value.checked_sub(*self.counted.get(&name)?)?, name));
-        (now.into_iter().filter_map(grew).map(|(value, name)| (name, value)).collect(), wrong)
+        self.read.lock().unwrap_or_else(PoisonError::into_inner).add(&self.counted, now)
     }
 
     /// Returns whether a command prints its counters.
@@ -159,5 +191,25 @@ impl LaunchedDevice {
     /// Ends it. Returns what was wrong with its end, if anything.
     pub(crate) fn stop(self) -> Result<Option<String>> {
         self.session.stop()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_counter_that_fell_between_two_readings_has_no_value_from_then_on() {
+        let of = |all: &[(&str, u64)]| all.iter().map(|(name, n)| ((*name).to_owned(), *n)).collect::<BTreeMap<_, _>>();
+        let (first, mut read) = (of(&[("d", 10), ("packets", 5)]), Readings::default());
+        let mut add = |d, packets| read.add(&first, of(&[("d", d), ("packets", packets), ("new", 1)]));
+        assert_eq!(add(500, 5), (of(&[("d", 490), ("packets", 0)]), None));
+        // Both are above the first reading, and the last one above all.
+        for d in [300, 600] {
+            let (grown, wrong) = add(d, 8);
+            assert_eq!(grown, of(&[("packets", 3)]));
+            assert!(wrong.is_some_and(|why| why.ends_with("d from 500 to 300")), "{d}");
+        }
+        assert!(Readings::default().add(&first, of(&[("d", 9)])).1.is_some_and(|why| why.ends_with("d from 10 to 9")));
     }
 }

@@ -160,7 +160,7 @@ mod tests {
 
     #[test]
     fn a_rate_is_compared_with_that_of_the_due_times() {
-        // Ten frames of a schedule of 100 packets/s, whose last is due after 98.45 ms.
+        // Ten frames at unequal distances.
         let due = 98_450_000;
         let in_time = RoleTally { frames: 10, first: Some(7), last: due + 7, due: Some(due), ..RoleTally::default() };
         assert_eq!(of_due(&in_time, 0), Some(1.0));
