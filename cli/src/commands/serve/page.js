@@ -175,6 +175,12 @@
     clear() {
       [this.points, this.stride, this.rows] = [[], 1, 0];
     }
+    // Takes the points of series with other names: `from` has the place of each own one there, or -1.
+    take({points, stride, rows}, from) {
+      const pick = (all, none) => from.map(i => i < 0 ? none : all[i]);
+      this.points = points.map(point => ({...point, values: pick(point.values, null), weights: pick(point.weights, 0)}));
+      [this.stride, this.rows] = [stride, rows];
+    }
     // The weight of a value: the time in which it is known, unless the caller states weights.
     join(a, b) {
       const values = this.series.map((series, i) => JOINS[series.join](a.values[i], b.values[i], a.weights[i], b.weights[i]));
@@ -341,8 +347,12 @@
       let set = this.sets.get(title);
       if (!set || set.key !== key) {
         const series = names.map(kind), points = new Points(series), chart = new Chart(title, series, format, note, log);
-        set?.chart.figure.remove();
-        set = {key, points, chart};
+        if (set) {
+          points.take(set.points, names.map(name => set.names.indexOf(name)));
+          chart.details.open = set.chart.details.open;
+          set.chart.figure.remove();
+        }
+        set = {key, names, points, chart};
         this.sets.set(title, set);
         ORDER.forEach(name => { if (this.sets.has(name)) this.box.append(this.sets.get(name).chart.figure); });
       }
@@ -386,9 +396,11 @@
           shares.map(([value]) => value), shares.map(([, packets]) => packets));
     }
     device(row, before, point) {
-      if (!row.device) return;
-      const names = Object.keys(row.device).slice(0, COUNTERS), dt = row.device_s - (before?.device_s ?? NaN);
-      const per = name => dt > 0 && known(before.device?.[name]) ? (row.device[name] - before.device[name]) / dt : null;
+      // A counter that is missing for a time leaves a gap.
+      const names = [...new Set([...this.sets.get('Device counters')?.names ?? [], ...Object.keys(row.device ?? {})])].slice(0, COUNTERS);
+      if (names.length === 0) return;
+      const dt = row.device_s - (before?.device_s ?? NaN);
+      const per = name => dt > 0 && known(row.device?.[name]) && known(before.device?.[name]) ? (row.device[name] - before.device[name]) / dt : null;
       point(this.set('Device counters', names, mean, rate, 'What the launched device counted, per second.'), names.map(per));
     }
     render() {
