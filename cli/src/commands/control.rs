@@ -19,13 +19,13 @@ const REPLY: Duration = Duration::from_secs(10);
 
 pub(super) fn run(args: &Control, ui: &Ui) -> Result<u8> {
     let path = socket(&args.run)?;
-    let lost = |e: io::Error| {
+    let stream = UnixStream::connect(&path).map_err(|e| {
         Error::Host(format!(
             "{}: no run is steered there: {e}; is it in progress, and was it started with --control?",
             path.display()
         ))
-    };
-    let stream = UnixStream::connect(&path).map_err(lost)?;
+    })?;
+    let lost = |e: io::Error| unanswered(&path, &e);
     let (cmd, given) = request(&args.command);
     let request = json!({ "v": CONTROL_VERSION, "id": 1, "cmd": cmd, "args": given });
     let (line, mut lines) = ask(&stream, &request).map_err(lost)?;
@@ -53,6 +53,21 @@ pub(super) fn run(args: &Control, ui: &Ui) -> Result<u8> {
         }
     }
     Ok(0)
+}
+
+/// Returns the error of a request to a run without a reply.
+fn unanswered(path: &Path, e: &io::Error) -> Error {
+    let shown = path.display();
+    match e.kind() {
+        ErrorKind::InvalidData => Error::data(path, format!("no reply: {e}")),
+        ErrorKind::WouldBlock | ErrorKind::TimedOut => Error::Host(format!(
+            "{shown}: the run did not answer within {} s; the command may still take effect",
+            REPLY.as_secs()
+        )),
+        _ => Error::Host(format!(
+            "{shown}: the connection ended before the reply: {e}; the command may have taken effect"
+        )),
+    }
 }
 
 /// Sends a request. Returns the reply, and the lines after it.
@@ -124,7 +139,26 @@ fn noted(dir: &Path) -> Option<PathBuf> {
 
 #[cfg(test)]
 mod tests {
+    use std::io::Read;
+
     use super::*;
+
+    #[test]
+    fn a_request_without_a_reply_may_take_effect() {
+        let (client, mut run) = UnixStream::pair().unwrap();
+        let (path, request) = (Path::new("run.sock"), json!({ "cmd": "stop" }));
+        run.write_all(b"\xff\n").unwrap();
+        assert!(matches!(unanswered(path, &ask(&client, &request).err().unwrap()), Error::Data { .. }));
+        // What the client reads from a run that is stopped: nothing, up to its time limit.
+        client.set_nonblocking(true).unwrap();
+        let late = (&client).read(&mut [0]).err().unwrap();
+        let said = unanswered(path, &late).to_string();
+        assert_eq!(said, "run.sock: the run did not answer within 10 s; the command may still take effect");
+        client.set_nonblocking(false).unwrap();
+        drop(run);
+        let said = unanswered(path, &ask(&client, &request).err().unwrap()).to_string();
+        assert!(said.contains("ended before the reply") && said.contains("may have taken effect"), "{said}");
+    }
 
     #[test]
     fn the_reason_of_a_run_that_refuses_a_client_is_read() {

@@ -139,7 +139,7 @@ class Control:
                 stream.sendall((json.dumps(request) + "\n").encode())
             line = lines.readline()
         except OSError as why:
-            raise HostError(f"{self._path}: the run does not answer: {why}", 3) from why
+            raise HostError(f"{self._path}: the run does not answer: {why}; the command may still take effect", 3) from why
         if not line:
             raise HostError(f"{self._path}: the run closed the connection; has it ended?", 3)
         reply: dict[str, Any] = json.loads(line)
