@@ -108,10 +108,11 @@ fn refusals(net: &Net, folder: &Path) {
         (
             "af_packet",
             3,
-            "w0 has 2 receive queues and 2 send queues; ask for 2, or give it more: ethtool -L w0 combined 3",
+            "w0 has 2 receive queues and 2 send queues; ask for 2, or give it more: ethtool -L w0 rx 3 tx 3",
         ),
         ("af_xdp", 3, "transport.queues = 3, and "),
         ("af_xdp", 1, "2 receive queues, and transport.queues = 1"),
+        ("af_xdp", 1, "only transport.queues = 2 is possible, unless: ethtool -L w0 rx 1 tx 1"),
     ] {
         let set = [&format!("transport.kind={kind}"), &format!("transport.queues={queues}"), FOUR];
         let output = replay(net, folder, "refused", &set, &[]);

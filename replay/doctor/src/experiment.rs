@@ -14,6 +14,7 @@ use pktgen_realtime::driver::real_time::{Roles, check_cores, threads};
 use pktgen_realtime::launch::has_id;
 use pktgen_realtime::plan::Plan;
 use pktgen_realtime::run::Experiment;
+use pktgen_realtime::transport::ethtool::set_queues;
 use pktgen_realtime::transport::{End, TransportPlan, Wait, check_enough_queues, safety};
 
 const NAME: &str = "experiment";
@@ -225,12 +226,8 @@ fn of_driver(plan: &TransportPlan, end: End, name: &str, host: &Host, verdict: &
     let has = host.names(&format!("sys/class/net/{name}/queues"), "rx-").len();
     if has > 0 && has != plan.queues as usize {
         let why = format!("AF_XDP needs a socket for each of them, and transport.queues = {}", plan.queues);
-        // A veth has no combined channels.
-        let channels = match veth::is_veth(host, name) {
-            true => format!("rx {0} tx {0}", plan.queues),
-            false => format!("combined {}", plan.queues),
-        };
-        let remedy = format!("--set transport.queues={has}; or sudo ethtool -L {name} {channels}");
+        let channels = set_queues(host.driver(name).as_deref(), name, plan.queues);
+        let remedy = format!("--set transport.queues={has}; or sudo {channels}");
         verdict.hinder(name, &format!("{has} receive queues"), why, remedy);
     }
     if plan.zero_copy && facts.is_some_and(|facts| !facts.zero_copy) {

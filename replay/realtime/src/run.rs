@@ -622,6 +622,8 @@ pub struct Task<'a> {
     pub steering: Option<&'a Steering>,
     /// Set when the user requests a stop.
     pub stop: &'a AtomicBool,
+    /// Whether its run dir is removed afterwards.
+    pub is_trial: bool,
     /// Called with the progress of the run.
     pub progress: &'a (dyn Fn(Progress) + Sync),
 }
@@ -636,6 +638,7 @@ impl<'a> Task<'a> {
             serve: Serve::default(),
             steering: None,
             stop,
+            is_trial: false,
             progress: &|_| {},
         }
     }

@@ -28,6 +28,9 @@ pub static UPDATES: Protocol = Protocol {
     heads: |_| Some(Arc::new(head_of)),
 };
 
+/// Advice for smaller frames if acknowledgements are no longer than updates.
+pub const SMALLER_UPDATES: &str = "lower workload.bytes";
+
 /// Updates between the one that is sent and the one whose memory is fetched.
 const AHEAD: usize = 4;
 

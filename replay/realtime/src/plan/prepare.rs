@@ -19,6 +19,7 @@ use super::devices::{DeviceSet, read_devices};
 use super::network::{host_rate_bps, round_trip, standby};
 use super::{Plan, Spec};
 use crate::catalogue::Catalogue;
+use crate::endpoint::sender::{SMALLER_UPDATES, UPDATES};
 use crate::endpoint::{Crew, Facts, Payloads, Protocol, Receiver, UpdateServer, WorkerKind, raw, server};
 use crate::external::{Hardware, may_merge};
 use crate::ledger::{Evidence, Goal, Ledger, Subject};
@@ -119,7 +120,7 @@ fn planned(catalogue: &'static Catalogue, mut document: Document, seed: u64, sha
         read_senders(catalogue, &mut document, seed, share)?;
     let (udp_checksum, lanes) = read_format(catalogue, &mut document, kind, opened.source.as_ref())?;
     let (topology, routes) = read_network(&mut document, &workers, kind)?;
-    let transport = read_transport(catalogue, &mut document, kind, &opened, &topology, hardware.as_ref())?;
+    let mut transport = read_transport(catalogue, &mut document, kind, &opened, &topology, hardware.as_ref())?;
     let capture = read_capture(&mut document)?.checked(opened.endless, &workers, kind)?;
     let answer = server::ack_bytes(&endpoint, update_max as u32);
     let facts = Facts {
@@ -147,6 +148,9 @@ fn planned(catalogue: &'static Catalogue, mut document: Document, seed: u64, sha
     let (Crew { workers: crew, mut declared, payloads }, receiver) =
         read_endpoints(catalogue, &mut document, endpoint, &facts, laned(&lanes, opened.source))?;
     let frame_bytes = declared.frame_bytes.unwrap_or_else(|| largest(frame_max, answer as usize, facts.protocol));
+    if frame_max >= answer as usize && std::ptr::eq(facts.protocol, &UPDATES) {
+        transport.smaller = SMALLER_UPDATES;
+    }
     let DeviceSet { devices, changes, mut remarks, launch, probing } =
         read_devices(catalogue, &mut document, (&topology, &routes), &facts, frame_bytes, &mut declared)?;
     let subject = subject(payloads, updates(&facts, frame_max, capture.goal, &transport), &devices, &mut remarks);

@@ -237,7 +237,7 @@ impl Experiment {
             }
             let _over = Over(&over);
             let stop = if roles.workers { stop } else { &ended };
-            let task = Task { roles, share, meeting: Some(meeting), serve, steering: None, stop, progress };
+            let task = Task { roles, share, meeting: Some(meeting), serve, progress, ..Task::whole(stop) };
             self.execute_part(run, &meeting.own_dir(), &task)
         })
     }

@@ -284,7 +284,7 @@ pub(super) fn run(
     manifest.host.extend(began.take().into_iter().chain(std::mem::take(&mut outcome.facts)));
     manifest.queues = std::mem::take(&mut outcome.queues);
     manifest.incidents.notes.append(&mut outcome.notes);
-    let (path, files) = close(dir, &transport.departures.take(), manifest, &mut failure)?;
+    let (path, files) = close(dir, &transport.departures.take(), manifest, (&mut failure, task))?;
     manifest.files = files;
     keep_changes(manifest, &path, &changes)?;
     keep_lateness(manifest, &path, &outcome, (task.roles, transport.pacing))?;
@@ -304,7 +304,7 @@ pub(super) fn run(
         conclude(manifest, outcome_of(outcome));
     }
     write_manifest(&path, manifest)?;
-    failure.map_or(Ok(summary), |failure| Err(until_then(failure, &path)))
+    failure.map_or(Ok(summary), |failure| Err(until_then(failure, &path, task)))
 }
 
 /// Closes the files of a run. If they cannot be written, as on a full disk, its streams stay as they are, to be recovered, and the manifest has
@@ -313,7 +313,7 @@ fn close(
     mut dir: RunDir,
     departures: &[Departure],
     manifest: &mut Manifest,
-    failure: &mut Option<Error>,
+    (failure, task): (&mut Option<Error>, &Task),
 ) -> Result<(PathBuf, FileDigests)> {
     let path = dir.path().to_owned();
     let departed = dir.departed(departures);
@@ -323,7 +323,7 @@ fn close(
         manifest.validity = judge(&Facts::of(manifest));
         // Without room for this one, that of the beginning stays.
         drop(write_manifest(&path, manifest));
-        until_then(why, &path)
+        until_then(why, &path, task)
     })
 }
 
@@ -394,10 +394,10 @@ fn keep_lateness(
     Ok(())
 }
 
-/// Adds the place of the records to the error that ended a run.
-fn until_then(failure: Error, path: &Path) -> Error {
+/// Adds the place of the records, if they stay, to the error that ended a run.
+fn until_then(failure: Error, path: &Path, task: &Task) -> Error {
     match failure {
-        Error::Host(why) => Error::Host(format!("{why}; the records up to then: {}", path.display())),
+        Error::Host(why) if !task.is_trial => Error::Host(format!("{why}; the records up to then: {}", path.display())),
         other => other,
     }
 }
@@ -542,6 +542,8 @@ fn judge_sums(differ: u64, faults: &[Fault]) -> (u64, Option<Note>) {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::atomic::AtomicBool;
+
     use pktgen_core::config::Document;
     use pktgen_core::seed::Seed;
     use pktgen_core::time::US;
@@ -549,6 +551,15 @@ mod tests {
 
     use super::*;
     use crate::transport::TRANSPORTS;
+
+    #[test]
+    fn errors_name_records_that_stay() {
+        let stop = AtomicBool::new(false);
+        let [run, trial] = [false, true].map(|is_trial| Task { is_trial, ..Task::whole(&stop) });
+        let said = |task: &Task| until_then(Error::Host("w0 is down".into()), Path::new("out"), task).to_string();
+        assert_eq!(said(&run), "w0 is down; the records up to then: out");
+        assert_eq!(said(&trial), "w0 is down");
+    }
 
     /// The rows of their members, or of their merges, may be those that are missing.
     #[test]

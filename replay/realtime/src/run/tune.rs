@@ -395,8 +395,13 @@ impl Trial<'_> {
         }
         let experiment = Experiment::open(self.catalogue, document)?;
         let peer = plan.peer.as_deref().and_then(InterfaceReading::of);
-        let task = Task { roles: Roles::WORKERS, ..*self.task };
-        let run = experiment.choose(None)?;
+        let task = Task { roles: Roles::WORKERS, is_trial: true, ..*self.task };
+        let [run] = &experiment.runs[..] else {
+            let runs = experiment.runs.len();
+            return Err(Error::config(format!(
+                "--set of [sweep]: trials are of one run, and this makes {runs}; leave it out"
+            )));
+        };
         // In a separate thread: a part of a run drops the privileges of its thread for good, and the next trial needs them.
         let work = || experiment.execute_part(run, self.dir, &task);
         let made = std::thread::scope(|scope| scope.spawn(work).join())

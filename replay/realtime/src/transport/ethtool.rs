@@ -112,6 +112,14 @@ pub fn driver(interface: &str) -> Option<String> {
     (!name.is_empty()).then_some(name)
 }
 
+/// Returns the command that gives an interface of this driver as many queues. A veth has no combined channels.
+pub fn set_queues(driver: Option<&str>, interface: &str, queues: u32) -> String {
+    match driver {
+        Some("veth") => format!("ethtool -L {interface} rx {queues} tx {queues}"),
+        _ => format!("ethtool -L {interface} combined {queues}, or rx {queues} tx {queues}"),
+    }
+}
+
 /// Returns the offloads.
 pub fn offloads(interface: &str) -> Offloads {
     let flag = |question| ask(interface, question).ok().map(|words| words[1]);
@@ -164,6 +172,12 @@ pub(crate) fn card_clock(interface: &str) -> Option<u32> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_veth_has_no_combined_channels() {
+        assert_eq!(set_queues(Some("veth"), "w0", 3), "ethtool -L w0 rx 3 tx 3");
+        assert_eq!(set_queues(Some("ice"), "eth7", 3), "ethtool -L eth7 combined 3, or rx 3 tx 3");
+    }
 
     #[test]
     fn an_absent_interface_answers_nothing() {

@@ -16,7 +16,7 @@ use super::af_xdp::{Options, open_queues as open_xdp};
 use super::gather::{Over, Receiver, Tally, gather};
 use super::link::{ETHERNET_HEADER, Interface, stamping};
 use super::stamps::{Stamps, check_card};
-use super::{Fanout, QUEUES_MAX, Wire, queues, safety};
+use super::{Fanout, QUEUES_MAX, Wire, ethtool, queues, safety};
 
 /// Approximate size of the kernel's header before a frame in a packet socket's receive ring.
 const RING_HEAD: u64 = 96;
@@ -259,8 +259,8 @@ fn check_number(listen: &Listen) -> Result<()> {
     let has = queues::count(Path::new("/sys/class/net"), interface).map_or(*queues, |(receive, _)| receive);
     if *queues > has {
         return Err(Error::Host(format!(
-            "--queues {queues}, and {interface} has {has} receive queues; ask for {has}, or give it more: ethtool -L \
-             {interface} combined {queues}, or rx {queues}"
+            "--queues {queues}, and {interface} has {has} receive queues; ask for {has}, or give it more: {}",
+            ethtool::set_queues(ethtool::driver(interface).as_deref(), interface, *queues)
         )));
     }
     Ok(())
@@ -272,8 +272,9 @@ fn check_queues(listen: &Listen) -> Result<()> {
     let has = queues::count(Path::new("/sys/class/net"), interface).map_or(*queues, |(receive, _)| receive);
     if has != *queues {
         return Err(Error::Host(format!(
-            "{interface} has {has} receive queues, and af_xdp listens to {queues}: --queues {has}, or ethtool -L {interface} \
-             combined {queues} (or rx {queues}), or --kind af_packet, which reads all"
+            "{interface} has {has} receive queues, and af_xdp listens to {queues}: --queues {has}, or {}, or --kind \
+             af_packet, which reads all",
+            ethtool::set_queues(ethtool::driver(interface).as_deref(), interface, *queues)
         )));
     }
     Ok(())

@@ -11,7 +11,7 @@ use std::path::Path;
 
 use pktgen_core::{Error, Result};
 
-use super::{Arrival, End, Found, Submitted, Wire, WireCounters, safety, socket};
+use super::{Arrival, End, Found, Submitted, Wire, WireCounters, ethtool, safety, socket};
 
 /// Interval of checks of a queue that cannot be waited for.
 const LOOK_NS: u64 = 50_000;
@@ -147,8 +147,9 @@ pub fn check_enough(folder: &Path, interface: &str, key: &str, queues: u32) -> R
     let has = receive.min(send);
     if queues > has {
         return Err(Error::Host(format!(
-            "{key} = {queues}, and {interface} has {receive} receive queues and {send} send queues; ask for {has}, or give it \
-             more: ethtool -L {interface} combined {queues}, or rx {queues} tx {queues}"
+            "{key} = {queues}, and {interface} has {receive} receive queues and {send} send queues; ask for {has}, or \
+             give it more: {}",
+            ethtool::set_queues(ethtool::driver(interface).as_deref(), interface, queues)
         )));
     }
     Ok(())

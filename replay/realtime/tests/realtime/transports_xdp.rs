@@ -134,7 +134,7 @@ fn queues_that_are_not_there_or_not_heard_are_refused_with_both_numbers() {
             let why = refusal(case, 3, false);
             assert!(why.contains("queues = 3") && why.contains("has 2 receive queues") && names(&why), "{why}");
             let why = refusal(case, 1, false);
-            assert!(["has 2", "queues = 1", "queues = 2", "combined 1"].iter().all(|p| why.contains(p)), "{why}");
+            assert!(["has 2", "queues = 1", "queues = 2", "rx 1 tx 1"].iter().all(|p| why.contains(p)), "{why}");
         }
         assert!(!any_program_attached(), "nothing was begun");
     });

@@ -10,6 +10,7 @@ use std::sync::Arc;
 
 use pktgen_core::{Error, Result};
 
+use super::super::ethtool;
 use super::super::link::Interface;
 use super::super::queues::{self, Ports};
 use super::super::redirect::Redirect;
@@ -21,7 +22,7 @@ pub fn ports(plan: &TransportPlan, at: End, frame_max: usize) -> Result<Ports> {
     let interface = plan.interface(at)?;
     check_queues(Path::new("/sys/class/net"), interface, plan.queues)?;
     let options = Options { zero_copy: plan.zero_copy, ..Options::new(interface).for_frames(frame_max) };
-    check_chunk(&options, frame_max)?;
+    check_chunk(&options, plan.smaller, frame_max)?;
     let ports = open(&options, plan.queues)?;
     plan.check_fit(frame_max, interface, ports[0].frame_max())?;
     let waitable = |port: AfXdp| (Some(port.descriptor()), Box::new(port) as Box<dyn Wire>);
@@ -41,12 +42,12 @@ pub fn open(options: &Options, queues: u32) -> Result<Vec<AfXdp>> {
 }
 
 /// Refuses frames that fit no chunk, for any MTU.
-fn check_chunk(options: &Options, frame_max: usize) -> Result<()> {
+fn check_chunk(options: &Options, smaller: &str, frame_max: usize) -> Result<()> {
     let most = options.capabilities().frame_max;
     if frame_max > most {
         return Err(Error::config(format!(
             "frames of up to {frame_max} bytes do not go over AF_XDP on {}: a chunk of {} holds {most} beside the kernel's \
-             {HEADROOM}; lower workload.bytes, set endpoint.ack_model = \"none\", or use kind = \"af_packet\"",
+             {HEADROOM}; {smaller}, or use kind = \"af_packet\"",
             options.interface, options.chunk
         )));
     }
@@ -56,15 +57,17 @@ fn check_chunk(options: &Options, frame_max: usize) -> Result<()> {
 /// Refuses an interface with a number of receive queues other than `queues`. `folder` describes all interfaces.
 pub(crate) fn check_queues(folder: &Path, interface: &str, queues: u32) -> Result<()> {
     let (has, _) = queues::count(folder, interface)?;
+    let give = || ethtool::set_queues(ethtool::driver(interface).as_deref(), interface, queues);
     match queues {
         _ if queues == has => Ok(()),
         _ if queues > has => Err(Error::Host(format!(
-            "transport.queues = {queues}, and {interface} has {has} receive queues; ask for {has}, or give it more: \
-             ethtool -L {interface} combined {queues}, or rx {queues}"
+            "transport.queues = {queues}, and {interface} has {has} receive queues; ask for {has}, or give it more: {}",
+            give()
         ))),
         _ => Err(Error::Host(format!(
             "{interface} has {has} receive queues, and transport.queues = {queues}: what comes to the others would be lost \
-             and counted nowhere; set transport.queues = {has}, or ethtool -L {interface} combined {queues}"
+             and counted nowhere; only transport.queues = {has} is possible, unless: {}",
+            give()
         ))),
     }
 }
