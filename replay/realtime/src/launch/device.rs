@@ -6,6 +6,7 @@ use std::sync::{Mutex, PoisonError};
 use pktgen_core::{Error, Result};
 use pktgen_engine::clause::LONGER;
 
+use super::keeper::OUTPUT_MAX;
 use super::ready::{Readiness, await_ready};
 use super::session::Launched;
 use super::settings::Launch;
@@ -91,8 +92,11 @@ const COUNTERS: &str = "target.launch.counters";
 
 /// Parses counters as printed by a command.
 fn parse(text: &str) -> Result<BTreeMap<String, u64>, String> {
-    counters::parse(text.as_bytes())
-        .map_err(|e| format!("{COUNTERS}: what it printed is no JSON object of whole numbers: {e}"))
+    // The excess was discarded.
+    counters::parse(text.as_bytes()).map_err(|e| match text.len() >= OUTPUT_MAX {
+        true => format!("{COUNTERS}: it printed more than {} KiB, the limit; print fewer counters", OUTPUT_MAX >> 10),
+        false => format!("{COUNTERS}: what it printed is no JSON object of whole numbers: {e}"),
+    })
 }
 
 impl LaunchedDevice {
@@ -197,6 +201,14 @@ impl LaunchedDevice {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn output_beyond_the_limit_is_named() {
+        let long = format!("{{\"{}\": 1}}", "a".repeat(OUTPUT_MAX));
+        assert!(parse(&long[..OUTPUT_MAX]).is_err_and(|why| why.contains("more than 64 KiB")));
+        assert!(parse("{\"a\"").is_err_and(|why| why.contains("no JSON object")));
+        assert_eq!(parse("{\"a\": 1}").map(|counts| counts["a"]), Ok(1));
+    }
 
     #[test]
     fn a_counter_that_fell_between_two_readings_has_no_value_from_then_on() {

@@ -19,7 +19,7 @@ use crate::transport::ethtool::write_checksums;
 /// The name under which this program is started as a keeper.
 pub(super) const NAME: &str = "pktgen-keeper";
 /// Maximum bytes of a command's output that are kept.
-const OUTPUT_MAX: usize = 64 << 10;
+pub(super) const OUTPUT_MAX: usize = 64 << 10;
 /// Interval of checks of a command.
 const PAUSE: Duration = Duration::from_millis(5);
 /// Space for the files of a device.
