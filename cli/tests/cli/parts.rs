@@ -381,6 +381,62 @@ fn raw_frames_of_any_length_are_found_behind_tags_in_files() {
     assert_eq!((&whole["unseen"]["damaged"], &whole["counters"]["packets_received"]), (&0.into(), &20.into()));
 }
 
+/// A forwarder between the files changes the header of every tenth frame.
+#[test]
+fn changed_headers_are_damage() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let at = |name: &str| folder.path().join(name).display().to_string();
+    let text = format!(
+        "name = \"changed\"\n[workload]\nclusters = 2\nworkers_per_cluster = 1\nupdates = 20\nbytes = \"256B\"\n\
+         [schedule]\noffered = \"500kbps\"\n[target]\nkind = \"external\"\nprofile = \"generic\"\nqueue = \"fifo\"\n\
+         program = \"forward\"\n[transport]\nkind = \"pcap\"\nfiles = [\"{}\", \"{}\"]\n",
+        at("w.pcapng"),
+        at("s.pcapng")
+    );
+    std::fs::write(at("x.toml"), text).expect("writable");
+    let runs = |words: &[&str], code: i32| {
+        let output = pktgen(&[], words, &[]).output().expect("it runs");
+        assert_eq!(output.status.code(), Some(code), "{words:?}: {}", said(&output));
+        said(&output)
+    };
+    runs(&["-q", "replay", &at("x.toml"), "--role", "workers", "--out", &at("a")], 0);
+    let (mut reader, mut frames) = (Reader::open(Path::new(&at("w.pcapng"))).expect("a capture"), Vec::new());
+    while let Some(packet) = reader.next().expect("a whole capture") {
+        frames.push((packet.time.expect("a time").unix_ns().unsigned_abs(), packet.bytes.to_vec()));
+    }
+    assert_eq!(frames.len(), 40);
+    // Bytes of the frame: cluster, generation time and reward in the header.
+    let (cluster, generation, reward) = (45, 59, 68);
+    // The packets that leave for a tenth frame, each with the changed byte, if any; how many are damaged, and copies.
+    let cases: [(&[Option<usize>], u64, u64); 4] = [
+        (&[Some(cluster)], 1, 0),
+        (&[Some(generation)], 1, 0),
+        (&[Some(reward)], 1, 0),
+        (&[None, None], 0, 1),
+    ];
+    for (i, (packets, damaged, copies)) in cases.into_iter().enumerate() {
+        let mut writer = Writer::create(Path::new(&at("s.pcapng")), WriterOptions::new(Form::Pcapng)).expect("a file");
+        for (n, (t, bytes)) in frames.iter().enumerate() {
+            let leave = if n % 10 == 9 { packets } else { &[None] };
+            for changed in leave {
+                let mut bytes = bytes.clone();
+                changed.iter().for_each(|byte: &usize| bytes[*byte] ^= 1);
+                writer.packet_at(0, *t, &bytes, bytes.len() as u32).expect("room");
+            }
+        }
+        writer.finish().expect("a capture");
+        let (captured, whole) = (at(&format!("c{i}")), at(&format!("whole{i}")));
+        let code = i32::from(damaged > 0);
+        runs(&["-q", "capture", &at("x.toml"), "--out", &captured], 0);
+        runs(&["-q", "merge", &at("a"), &captured, "-o", &whole], code);
+        let run = manifest(Path::new(&whole));
+        let found = (&run["unseen"]["damaged"], &run["unseen"]["duplicates"]);
+        assert_eq!(found, (&(4 * damaged).into(), &(4 * copies).into()), "{packets:?}");
+        let wrong = runs(&["-q", "analyze", &whole, "--wrong"], code);
+        assert_eq!(wrong.contains(": 4 of 4"), damaged > 0, "{packets:?}: {wrong}");
+    }
+}
+
 #[test]
 fn parts_that_do_not_belong_together_are_refused() {
     let folder = tempfile::tempdir().expect("a temporary folder");

@@ -18,7 +18,8 @@ mod unseen;
 mod updates;
 
 use pktgen_core::prefetch;
-use pktgen_core::record::{Balance, Book, Family, Heat, PacketId, Received, SumOk, Unseen};
+use pktgen_core::record::{Balance, Book, Family, Heat, NO_CLUSTER, PacketId, Received, SumOk, Unseen};
+use pktgen_core::time::Time;
 use pktgen_core::topology::Population;
 use pktgen_wire::wire::{integers, update};
 
@@ -100,6 +101,8 @@ pub struct Receipt<'a> {
     pub last: bool,
     /// Whether its content is correct, if its endpoint can determine it.
     pub judged: SumOk,
+    /// Digest of its header ([`head_digest`]); 0 if headers are not compared.
+    pub head: u64,
     /// Its payload.
     pub carried: Carried<'a>,
 }
@@ -110,8 +113,19 @@ impl<'a> Receipt<'a> {
     pub fn of(row: &Received, values: &'a [u8]) -> Self {
         let Received { packet, count, heat, part, last, sum_ok, .. } = *row;
         let (last, carried) = (last == Some(true), Carried::Bytes(values));
-        Receipt { packet, count, heat, part, last, judged: sum_ok, carried }
+        Receipt { packet, count, heat, part, last, judged: sum_ok, head: 0, carried }
     }
+}
+
+/// Returns a digest of the fields of an update's header that devices keep; 0 for traffic of no cluster, which has none.
+pub fn head_digest(cluster: Option<u16>, generation: Time, reward: Option<f32>) -> u64 {
+    let Some(cluster) = cluster.filter(|cluster| *cluster != NO_CLUSTER) else { return 0 };
+    let mut fields = [0; 16];
+    fields[..8].copy_from_slice(&generation.to_le_bytes());
+    // A header has a reward of 0 if its update has none.
+    fields[8..12].copy_from_slice(&reward.unwrap_or(0.0).to_le_bytes());
+    fields[12..14].copy_from_slice(&cluster.to_le_bytes());
+    update::digest(&fields)
 }
 
 /// The payload of a received packet.
@@ -132,6 +146,15 @@ pub struct Ledger {
 }
 
 impl Carried<'_> {
+    /// Returns the digest of the payload.
+    #[inline]
+    fn digest(&self) -> u64 {
+        match self {
+            Carried::Bytes(bytes) => update::digest(bytes),
+            Carried::Digest(digest) => *digest,
+        }
+    }
+
     /// Returns whether it equals these gradients in payload encoding.
     #[inline]
     fn is_gradients(&self, values: &[f32]) -> bool {
@@ -229,6 +252,12 @@ impl Ledger {
     /// Records that an update left its worker, with these gradients (little-endian f32s); `heat` says where it is summed, in sums by key.
     #[inline]
     pub fn sent(&mut self, packet: PacketId, heat: Option<Heat>, gradients: &[u8]) {
+        self.sent_with_head(packet, heat, 0, gradients);
+    }
+
+    /// Records the same of an update with the digest of its header ([`head_digest`]), if headers are compared.
+    #[inline]
+    pub fn sent_with_head(&mut self, packet: PacketId, heat: Option<Heat>, head: u64, gradients: &[u8]) {
         let fates = self.counts.of(packet);
         let again = u64::from(packet.attempt() > 0);
         fates.generated += 1 - again;
@@ -240,6 +269,7 @@ impl Ledger {
                 // Nothing more is known of it until it arrives.
                 if self.black_box.is_some() {
                     own.leaves(packet);
+                    own.keep_head(packet, head);
                 }
             }
             Account::Results(own) => own.sent(packet, &mut self.counts),
@@ -354,6 +384,11 @@ impl Ledger {
         }
     }
 
+    /// Returns whether headers of received updates are compared with those sent: without books, if they have ids.
+    pub fn compares_heads(&self) -> bool {
+        matches!((&self.account, &self.black_box), (Account::Updates(own), Some(_)) if !own.is_nameless())
+    }
+
     /// Returns whether packets reach the server without their ids.
     pub fn is_nameless(&self) -> bool {
         matches!(&self.account, Account::Updates(own) if own.is_nameless())
@@ -387,6 +422,11 @@ impl Ledger {
     /// Returns the packets that arrived again, if the device keeps no books.
     pub fn repeated(&self) -> u64 {
         self.black_box.as_ref().map_or(0, |device| device.repeated)
+    }
+
+    /// Returns the packets of one update that differ from what was sent, if the device keeps no books.
+    pub fn damaged(&self) -> u64 {
+        self.black_box.as_ref().map_or(0, |device| device.different)
     }
 
     /// Returns the cluster of each worker, if the device keeps no books.
@@ -431,7 +471,7 @@ mod tests {
 
     pub(super) fn whole(packet: PacketId, count: u16, bytes: &[u8]) -> Receipt<'_> {
         let (heat, judged, carried) = (None, SumOk::Unknown, Carried::Bytes(bytes));
-        Receipt { packet, count, heat, part: None, last: false, judged, carried }
+        Receipt { packet, count, heat, part: None, last: false, judged, head: 0, carried }
     }
 
     fn bytes(values: &[f32]) -> Vec<u8> {

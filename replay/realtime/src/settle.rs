@@ -11,7 +11,9 @@ use std::path::{Path, PathBuf};
 
 use parquet::arrow::arrow_reader::{ParquetRecordBatchReader, ParquetRecordBatchReaderBuilder};
 use pktgen_core::arrow::array::{Array, AsArray, RecordBatch};
-use pktgen_core::arrow::datatypes::{ArrowPrimitiveType, Int64Type, UInt8Type, UInt16Type, UInt32Type, UInt64Type};
+use pktgen_core::arrow::datatypes::{
+    ArrowPrimitiveType, Float32Type, Int64Type, UInt8Type, UInt16Type, UInt32Type, UInt64Type,
+};
 use pktgen_core::record::{
     Action, BOOKS, Book, FileDigests, Heat, Manifest, Name, PAYLOADS, PacketId, RECEIVED, RESULTS, Reason, SENT, SumOk,
 };
@@ -22,7 +24,7 @@ use pktgen_workload::lanes::Layout;
 use pktgen_workload::workload::{Source, Update, raw};
 
 use crate::capture::Names;
-use crate::ledger::{Carried, DuePacket, Ledger, Proven, Receipt};
+use crate::ledger::{Carried, DuePacket, Ledger, Proven, Receipt, head_digest};
 use sums::Open;
 pub(crate) use sums::{SumFound, WrongSum};
 
@@ -59,6 +61,8 @@ pub(crate) struct PacketSeen<'a> {
     pub(crate) strange: bool,
     /// Whether it had arrived before.
     pub(crate) again: bool,
+    /// Whether it is of one update and differs from it (device without books).
+    pub(crate) damaged: bool,
 }
 
 /// The lanes of a run whose sums they may prove.
@@ -123,9 +127,10 @@ fn replay(
     name: &mut dyn FnMut(&Name) -> Result<()>,
     mut watch: Watch,
 ) -> Result<Settled> {
-    let mut sent = Rows::open(dir, SENT, sent_row)?;
+    let heads = ledger.compares_heads();
+    let mut sent = Rows::open(dir, SENT, if heads { sent_row_with_head } else { sent_row })?;
     let mut books = Rows::open(dir, BOOKS, book_row)?;
-    let mut received = Rows::open(dir, RECEIVED, received_row)?;
+    let mut received = Rows::open(dir, RECEIVED, if heads { received_row_with_head } else { received_row })?;
     let mut settled = Settled { ledger, sums: [0; 2], unknown: 0, files: FileDigests::new(), open: Vec::new() };
     let mut gradients = Gradients::new(source);
     loop {
@@ -164,24 +169,24 @@ fn replay(
 impl Settled {
     /// Records a packet; returns its id, if packets carry none.
     fn received(&mut self, row: &ReceivedRow, watch: &mut Watch) -> Name {
-        let ReceivedRow { packet, count, heat, part, last, digest, sum_ok, .. } = *row;
+        let ReceivedRow { packet, count, heat, part, last, digest, sum_ok, head, .. } = *row;
         let carried = Carried::Digest(digest.unwrap_or_default());
-        let receipt = Receipt { packet, count, heat, part, last, judged: sum_ok, carried };
+        let receipt = Receipt { packet, count, heat, part, last, judged: sum_ok, head, carried };
         let nameless = self.ledger.is_nameless();
         let expected = watch.as_ref().filter(|_| !nameless).and_then(|_| self.ledger.expected(&receipt));
-        let (strangers, repeated) = (self.ledger.strangers(), self.ledger.repeated());
+        let (strangers, repeated, damaged) = (self.ledger.strangers(), self.ledger.repeated(), self.ledger.damaged());
         let (verdict, named) = match nameless {
             true => self.ledger.received_unnamed(packet.worker(), digest.unwrap_or_default()),
             false => (self.ledger.received(&receipt), None),
         };
-        let again = self.ledger.repeated() > repeated;
+        let (again, damaged) = (self.ledger.repeated() > repeated, self.ledger.damaged() > damaged);
         if let Some(watch) = watch {
             // Packets judged on arrival have no digest.
             let verdict = if digest.is_some() { verdict } else { row.sum_ok };
             // What a forwarding device without books delivers is what the worker sent.
             let unknown = nameless && named.is_none() && self.ledger.unseen_clusters().is_some();
             let strange = self.ledger.strangers() > strangers || unknown && self.ledger.says_it_is_one(count);
-            watch(PacketSeen { row: self.open.len(), received: row, expected, verdict, strange, again });
+            watch(PacketSeen { row: self.open.len(), received: row, expected, verdict, strange, again, damaged });
         }
         match verdict {
             SumOk::Yes => self.sums[0] += 1,
@@ -248,7 +253,7 @@ impl Settled {
             return;
         };
         if row.left {
-            self.ledger.sent(packet, row.heat, values);
+            self.ledger.sent_with_head(packet, row.heat, row.head, values);
         } else {
             match row.attempt {
                 0 => self.ledger.withheld(row.worker),
@@ -318,6 +323,7 @@ struct SentRow {
     attempt: u8,
     heat: Option<Heat>,
     left: bool,
+    head: u64,
 }
 
 /// A stream's rows with their times, one batch in memory.
@@ -394,8 +400,22 @@ fn sent_row(batch: &RecordBatch, row: usize) -> Option<(Time, SentRow)> {
         attempt: value::<UInt8Type>(batch, "attempt", row)??,
         heat: heat(batch, row)?,
         left: left.is_some(),
+        head: 0,
     };
     Some((left.unwrap_or(due), sent))
+}
+
+/// Returns the same with the digest of the header.
+fn sent_row_with_head(batch: &RecordBatch, row: usize) -> Option<(Time, SentRow)> {
+    let (t, sent) = sent_row(batch, row)?;
+    Some((t, SentRow { head: head(batch, "t_gen_ps", row)?, ..sent }))
+}
+
+/// Returns the digest of the header of an update with its generation time in this column.
+fn head(batch: &RecordBatch, generation: &str, row: usize) -> Option<u64> {
+    let cluster = value::<UInt16Type>(batch, "cluster", row)?;
+    let reward = value::<Float32Type>(batch, "reward", row)?;
+    Some(head_digest(cluster, value::<Int64Type>(batch, generation, row)??, reward))
 }
 
 /// Job, block and arrival of a result.
@@ -443,13 +463,15 @@ pub(crate) struct ReceivedRow {
     heat: Option<Heat>,
     part: Option<u32>,
     last: bool,
+    head: u64,
 }
 
 #[cfg(test)]
 impl ReceivedRow {
     /// Returns the row of a packet of updates.
     pub(crate) fn of(t_recv: Time, packet: PacketId, count: u16, digest: Option<u64>) -> Self {
-        ReceivedRow { t_recv, packet, count, digest, sum_ok: SumOk::Unknown, heat: None, part: None, last: false }
+        let (sum_ok, heat, part) = (SumOk::Unknown, None, None);
+        ReceivedRow { t_recv, packet, count, digest, sum_ok, heat, part, last: false, head: 0 }
     }
 }
 
@@ -462,7 +484,13 @@ fn received_row(batch: &RecordBatch, row: usize) -> Option<(Time, ReceivedRow)> 
     let digest = value::<UInt64Type>(batch, "digest", row)?;
     let sum_ok = *SumOk::ALL.get(usize::from(value::<UInt8Type>(batch, "sum_ok", row)??))?;
     let t_recv = value::<Int64Type>(batch, "t_recv_ps", row)??;
-    Some((t_recv, ReceivedRow { t_recv, packet, count, digest, sum_ok, heat, part, last }))
+    Some((t_recv, ReceivedRow { t_recv, packet, count, digest, sum_ok, heat, part, last, head: 0 }))
+}
+
+/// Returns the same with the digest of the header.
+fn received_row_with_head(batch: &RecordBatch, row: usize) -> Option<(Time, ReceivedRow)> {
+    let (t, received) = received_row(batch, row)?;
+    Some((t, ReceivedRow { head: head(batch, "newest_gen_ps", row)?, ..received }))
 }
 
 #[cfg(test)]

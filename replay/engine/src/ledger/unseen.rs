@@ -51,8 +51,8 @@ pub(super) struct BlackBox {
     unnamed: HashMap<(u32, u64), PacketId>,
     /// Packets that arrived again.
     pub repeated: u64,
-    /// Packets that claim to be one update, or must be, and carry something else.
-    different: u64,
+    /// Packets that claim to be one update, or must be, and differ from it.
+    pub different: u64,
     /// Packets that are sums of unknown members.
     sums: u64,
     /// Sums whose members lanes prove, and the smallest error that would have shown.
@@ -146,17 +146,19 @@ impl BlackBox {
 
     /// Records a packet of updates.
     pub(super) fn update(&mut self, updates: &mut Updates, receipt: &Receipt, counts: &mut FateCounts) -> SumOk {
-        let Some(same) = updates.holds(receipt.packet, &receipt.carried) else {
-            return self.again(receipt.packet, counts);
-        };
-        self.arrived.insert(receipt.packet.0);
         let alone = receipt.count == 1;
         // A device that only forwards leaves every packet one update, whatever its header says.
         let is_one = alone || !self.merges;
-        self.different += u64::from(is_one && (!alone || same == Some(false)));
+        let is = updates.digests_in(receipt);
+        let Some(sent) = updates.digests_of(receipt.packet) else {
+            return self.again(receipt.packet, counts);
+        };
+        self.arrived.insert(receipt.packet.0);
+        self.different += u64::from(is_one && (!alone || is != sent));
         self.sums += u64::from(!is_one);
         updates.deliver_one(receipt.packet, alone, counts);
-        if alone && same == Some(true) { SumOk::Yes } else { SumOk::Unknown }
+        // The gradients are right also under a changed header.
+        if alone && is.gradients.is_some() && is.gradients == sent.gradients { SumOk::Yes } else { SumOk::Unknown }
     }
 
     /// Records a packet without id: it holds the content of a packet under way, of one that arrived before, or of none.
@@ -262,6 +264,40 @@ mod tests {
         assert_eq!((fates, balance.sent, balance.unknown), ((2, 1, 2, 0), 5, 0));
         let expected = Unseen { merges: true, duplicates: 1, damaged: 1, unchecked: 1, ..Unseen::default() };
         assert_eq!((ledger.unseen(), Ledger::open(1, updates(1), Evidence::Books).unseen()), (Some(expected), None));
+    }
+
+    /// Returns the damaged packets and the duplicates if an update of 1.0 leaves under `head`, and these arrive: head, count
+    /// and value of each.
+    fn damaged(merges: bool, head: u64, arrivals: &[(u64, u16, f32)]) -> (u64, u64) {
+        let workers = Population { cluster_of: vec![0], moves: Vec::new() };
+        let mut ledger = Ledger::open(1, updates(1), Evidence::Nothing { workers: &workers, merges, at_server: false });
+        assert!(ledger.compares_heads());
+        ledger.sent_with_head(id(0, 0), None, head, &bytes(1.0));
+        for (head, count, value) in arrivals {
+            let value = bytes(*value);
+            ledger.received(&Receipt { head: *head, ..whole(id(0, 0), *count, &value) });
+        }
+        assert_eq!((ledger.strangers(), total(&ledger.close()).sent), (0, 1));
+        ledger.unseen().map(|facts| (facts.damaged, facts.duplicates)).unwrap()
+    }
+
+    #[test]
+    fn a_changed_header_is_damage() {
+        let digest = |(cluster, generation, reward)| head_digest(cluster, generation, reward);
+        let head = digest((Some(1), 5, Some(0.5)));
+        for merges in [false, true] {
+            assert_eq!(damaged(merges, head, &[(head, 1, 1.0)]), (0, 0));
+            for other in [(Some(17), 5, Some(0.5)), (Some(1), 6, Some(0.5)), (Some(1), 5, Some(0.25))] {
+                assert_eq!(damaged(merges, head, &[(digest(other), 1, 1.0)]), (1, 0), "{other:?}");
+            }
+            // No header was sent, and none came.
+            assert_eq!(damaged(merges, 0, &[(0, 1, 1.0)]), (0, 0));
+        }
+        // The header of a sum is that of its newest member, with the mean of rewards.
+        assert_eq!(damaged(true, head, &[(digest((Some(1), 5, Some(0.25))), 2, 3.0)]), (0, 0));
+        // An update without a reward has 0 in its header, and traffic of no cluster has no header.
+        assert_eq!(digest((Some(1), 5, None)), digest((Some(1), 5, Some(0.0))));
+        assert_eq!((digest((None, 5, None)), digest((Some(NO_CLUSTER), 5, None))), (0, 0));
     }
 
     #[test]

@@ -8,7 +8,7 @@ use pktgen_wire::wire::update;
 
 use super::chains::{Chains, Group, Step};
 use super::fates::{Fate, FateCounts};
-use super::{Carried, DuePacket, Goal, PayloadValues, Receipt};
+use super::{DuePacket, Goal, PayloadValues, Receipt};
 
 /// Number of packets of a worker that are compared first if ids are lost: twice as many as a cable usually loses in a row.
 const LOOK: usize = 2048;
@@ -21,6 +21,13 @@ enum Departed {
     ByContent(HashMap<(u32, u64), VecDeque<PacketId>>),
 }
 
+/// Digests of the header and, if sums are kept, of the gradients of a packet.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Digests {
+    pub head: u64,
+    pub gradients: Option<u64>,
+}
+
 /// The account of updates.
 pub(super) struct Updates {
     chains: Chains,
@@ -29,6 +36,8 @@ pub(super) struct Updates {
     stride: usize,
     /// Digests of these sums, by place, once computed and until the sum changes: 16 bytes for each packet that may be under way at once.
     digests: Vec<Option<u64>>,
+    /// Digests of headers, by place, if they are compared.
+    heads: Vec<u64>,
     /// The gradients of one packet.
     bytes: Vec<u8>,
     /// The goal of the run, if it has one.
@@ -49,6 +58,7 @@ impl Updates {
             values: Vec::new(),
             stride: elements,
             digests: Vec::new(),
+            heads: Vec::new(),
             bytes: Vec::new(),
             goal,
             departed,
@@ -146,10 +156,26 @@ impl Updates {
         Some(DuePacket { members, values })
     }
 
-    /// Returns `None` if a packet is not under way; else whether it holds this payload, unknown if no sums are kept.
-    pub(super) fn holds(&mut self, packet: PacketId, carried: &Carried) -> Option<Option<bool>> {
-        let group = self.chains.group(packet)?;
-        Some((self.stride > 0).then(|| carried.is_gradients(self.sum(group))))
+    /// Keeps the digest of the header of a packet that left its worker.
+    pub(super) fn keep_head(&mut self, packet: PacketId, head: u64) {
+        if head == 0 && self.heads.is_empty() {
+            return;
+        }
+        let Some(group) = self.chains.group(packet) else { return };
+        self.heads.resize(self.chains.places(), 0);
+        self.heads[group.place as usize] = head;
+    }
+
+    /// Returns the digests of what was sent as a packet under way.
+    pub(super) fn digests_of(&mut self, packet: PacketId) -> Option<Digests> {
+        let place = self.chains.group(packet)?.place as usize;
+        let gradients = if self.stride > 0 { self.digest_of(packet) } else { None };
+        Some(Digests { head: self.heads.get(place).copied().unwrap_or(0), gradients })
+    }
+
+    /// Returns the digests of a received packet.
+    pub(super) fn digests_in(&self, receipt: &Receipt) -> Digests {
+        Digests { head: receipt.head, gradients: (self.stride > 0).then(|| receipt.carried.digest()) }
     }
 
     /// Records that a packet leaves a device, or a worker whose device keeps no books.

@@ -37,6 +37,8 @@ pub enum WrongKind {
     Count,
     /// Nobody sent it, it had already ended, or it holds nothing that its worker sent.
     Stranger,
+    /// Cluster, generation time or reward of its header differ from its update's.
+    Damaged,
 }
 
 /// A number of a payload.
@@ -243,7 +245,8 @@ impl WrongSearch {
             return;
         }
         let row = seen.received;
-        let (members, should) = seen.expected.map_or((Vec::new(), None), |due| (due.members, Some(due.values)));
+        let expected = seen.expected.map(|due| (due.members, Some(due.values)));
+        let (mut members, mut should) = expected.unwrap_or_default();
         let other = should.as_ref().and_then(PayloadValues::digest).zip(row.digest).is_some_and(|(due, is)| due != is);
         // A device that merges and keeps no books states the members of a sum only by their count.
         let knows_count = self.has_books || self.forwards;
@@ -253,13 +256,18 @@ impl WrongSearch {
             SumOk::No => WrongKind::Sum,
             _ if other => WrongKind::Sum,
             _ if seen.strange => WrongKind::Stranger,
-            SumOk::Yes => return,
             SumOk::Unknown if self.forwards && miscounts && !seen.again => WrongKind::Count,
+            _ if seen.damaged => WrongKind::Damaged,
+            SumOk::Yes => return,
             SumOk::Unknown => {
                 self.unchecked += u64::from(should.is_none() && !seen.again);
                 return;
             }
         };
+        if kind == WrongKind::Damaged {
+            // The values are right.
+            (members, should) = (vec![row.packet], None);
+        }
         self.wrong += u64::from(kind != WrongKind::Stranger && seen.verdict == SumOk::No);
         self.found += 1;
         let listed = self.pending.len() < self.most;
@@ -381,8 +389,9 @@ mod tests {
             let received = ReceivedRow::of(i64::from(at), packet, 2, values.digest());
             let expected = Some(DuePacket { members: vec![packet], values });
             // The last one came before.
-            let (verdict, again) = (SumOk::Unknown, at == 2);
-            all.seen(PacketSeen { row: at as usize, received: &received, expected, verdict, strange: false, again });
+            let (row, verdict, again) = (at as usize, SumOk::Unknown, at == 2);
+            let (received, damaged) = (&received, forwards && !again);
+            all.seen(PacketSeen { row, received, expected, verdict, strange: false, again, damaged });
         }
         (0..2).for_each(|row| all.by_lanes(&SumFound::RightSingle(row)));
         (all.found, all.pending.iter().map(|pending| pending.packet.kind).collect(), all.right.len())
@@ -392,5 +401,28 @@ mod tests {
     fn behind_a_device_that_only_forwards_a_packet_of_several_updates_is_wrong() {
         assert_eq!(found_of(false, true), (2, vec![WrongKind::Count; 2], 0));
         assert_eq!(found_of(false, false), (0, vec![], 2));
+    }
+
+    /// Packets with right gradients under a changed header, and a copy.
+    #[test]
+    fn changed_headers_are_listed() {
+        let mut all = WrongSearch { has_books: false, ..WrongSearch::of(9, HashSet::new()) };
+        let (packet, values) = (PacketId::new(0, 7, 0), PayloadValues::Floats(vec![1.0]));
+        let received = &ReceivedRow::of(0, packet, 1, values.digest());
+        let expected = Some(DuePacket { members: vec![packet], values });
+        let seen = |row, expected, verdict, damaged| PacketSeen {
+            row,
+            received,
+            expected,
+            verdict,
+            strange: false,
+            again: row > 0,
+            damaged,
+        };
+        all.seen(seen(0, expected, SumOk::Yes, true));
+        all.seen(seen(2, None, SumOk::Unknown, false));
+        let of = |pending: &WrongPending| (pending.packet.kind, pending.packet.members.clone());
+        assert_eq!(all.pending.iter().map(of).collect::<Vec<_>>(), vec![(WrongKind::Damaged, vec![packet])]);
+        assert_eq!((all.found, all.wrong, all.unchecked), (1, 0, 0));
     }
 }

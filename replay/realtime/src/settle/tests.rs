@@ -177,7 +177,7 @@ fn rows_of_a_sender_may_be_far_behind_those_of_another() {
     let mut source = workload::open(&mut document, Seed(1)).unwrap().source;
     let mut gradients = Gradients::new(source.as_mut());
     for (worker, seq) in (0..2).flat_map(|worker| (0..70_000).map(move |seq| (worker, seq))) {
-        let row = SentRow { worker, seq, attempt: 0, heat: None, left: true };
+        let row = SentRow { worker, seq, attempt: 0, heat: None, left: true, head: 0 };
         assert!(gradients.of(&row).is_some(), "{worker} {seq}");
     }
     assert_eq!(gradients.bytes, 0);
