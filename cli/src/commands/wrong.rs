@@ -159,7 +159,7 @@ fn text(packet: &WrongPacket) -> String {
             format!("{head}: it says {} members, and has {}: {}", packet.count, packet.members.len(), members(packet))
         }
         WrongKind::Sum => format!("{head}: it should be {}", members(packet)),
-        WrongKind::Damaged => format!("{head}: its header is not {}", members(packet)),
+        WrongKind::Damaged => format!("{head}: its header, or as a copy its content, is not {}", members(packet)),
     };
     match (&packet.differing, packet.values) {
         (Some(differing), Some(values)) => format!("{head}\n{}", differing_text(differing, values)),

@@ -381,9 +381,10 @@ fn raw_frames_of_any_length_are_found_behind_tags_in_files() {
     assert_eq!((&whole["unseen"]["damaged"], &whole["counters"]["packets_received"]), (&0.into(), &20.into()));
 }
 
-/// A forwarder between the files changes the header of every tenth frame.
+/// A forwarder between the files changes every tenth frame: changed headers are damage, as are changed gradients, also in
+/// copies, in any order.
 #[test]
-fn changed_headers_are_damage() {
+fn changed_headers_and_copies_are_damage() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let at = |name: &str| folder.path().join(name).display().to_string();
     let text = format!(
@@ -405,14 +406,19 @@ fn changed_headers_are_damage() {
         frames.push((packet.time.expect("a time").unix_ns().unsigned_abs(), packet.bytes.to_vec()));
     }
     assert_eq!(frames.len(), 40);
-    // Bytes of the frame: cluster, generation time and reward in the header.
-    let (cluster, generation, reward) = (45, 59, 68);
+    // Bytes of the frame: cluster, worker, generation time and reward in the header, and the last gradient.
+    let (cluster, worker, generation, reward, gradient) = (45, 51, 59, 68, 252);
     // The packets that leave for a tenth frame, each with the changed byte, if any; how many are damaged, and copies.
-    let cases: [(&[Option<usize>], u64, u64); 4] = [
+    let cases: [(&[Option<usize>], u64, u64); 8] = [
         (&[Some(cluster)], 1, 0),
         (&[Some(generation)], 1, 0),
         (&[Some(reward)], 1, 0),
+        // It names an update of the other worker.
+        (&[Some(worker)], 1, 1),
         (&[None, None], 0, 1),
+        (&[None, Some(gradient)], 1, 1),
+        (&[Some(gradient), None], 1, 1),
+        (&[None, Some(cluster)], 1, 1),
     ];
     for (i, (packets, damaged, copies)) in cases.into_iter().enumerate() {
         let mut writer = Writer::create(Path::new(&at("s.pcapng")), WriterOptions::new(Form::Pcapng)).expect("a file");

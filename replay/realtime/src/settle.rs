@@ -195,7 +195,7 @@ impl Settled {
         }
         self.open.push(match verdict {
             // The ledger counted it neither as unchecked nor as different.
-            SumOk::Unknown if again => Open::No,
+            SumOk::Unknown if again && !damaged => Open::No,
             SumOk::Unknown if self.ledger.says_it_is_one(row.count) => Open::Single,
             SumOk::Unknown => Open::Sum,
             _ => Open::No,

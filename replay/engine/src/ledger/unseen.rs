@@ -45,8 +45,10 @@ pub(super) struct BlackBox {
     at_server: bool,
     pub cluster_of: Vec<u16>,
     clusters: Vec<Vec<u32>>,
-    /// Ids that arrived.
+    /// Ids of results that arrived.
     arrived: HashSet<u64>,
+    /// Updates that arrived, each with the digest of what was sent: its copies are compared with that.
+    delivered: HashMap<u64, u64>,
     /// Packets without id that arrived, by worker and digest.
     unnamed: HashMap<(u32, u64), PacketId>,
     /// Packets that arrived again.
@@ -80,6 +82,7 @@ impl BlackBox {
             cluster_of: workers.cluster_of.clone(),
             clusters,
             arrived: HashSet::new(),
+            delivered: HashMap::new(),
             unnamed: HashMap::new(),
             repeated: 0,
             different: 0,
@@ -151,9 +154,14 @@ impl BlackBox {
         let is_one = alone || !self.merges;
         let is = updates.digests_in(receipt);
         let Some(sent) = updates.digests_of(receipt.packet) else {
-            return self.again(receipt.packet, counts);
+            let known = self.delivered.get(&receipt.packet.0);
+            counts.stranger_if(known.is_none());
+            self.repeated += u64::from(known.is_some());
+            // A copy is of the same update as the first, also if that one was damaged.
+            self.different += u64::from(is_one && known.is_some_and(|sent| !alone || is.both() != *sent));
+            return SumOk::Unknown;
         };
-        self.arrived.insert(receipt.packet.0);
+        self.delivered.insert(receipt.packet.0, sent.both());
         self.different += u64::from(is_one && (!alone || is != sent));
         self.sums += u64::from(!is_one);
         updates.deliver_one(receipt.packet, alone, counts);
@@ -170,7 +178,6 @@ impl BlackBox {
         counts: &mut FateCounts,
     ) -> (SumOk, Option<(PacketId, u16)>) {
         if let Some(packet) = updates.known_as(worker, digest) {
-            self.arrived.insert(packet.0);
             self.unnamed.insert((worker, digest), packet);
             updates.deliver_one(packet, true, counts);
             return (SumOk::Yes, Some((packet, 1)));
@@ -219,7 +226,7 @@ impl BlackBox {
         self.workers_of(receipt.packet).filter(|workers| usize::from(receipt.count) == workers.len())
     }
 
-    /// Records a packet that is not under way.
+    /// Records a result that is not under way.
     fn again(&mut self, packet: PacketId, counts: &mut FateCounts) -> SumOk {
         let known = self.arrived.contains(&packet.0);
         self.repeated += u64::from(known);
@@ -262,7 +269,7 @@ mod tests {
         let balance = total(&ledger.close());
         let fates = (balance.delivered_alone, balance.delivered_merged, balance.unaccounted, balance.in_flight);
         assert_eq!((fates, balance.sent, balance.unknown), ((2, 1, 2, 0), 5, 0));
-        let expected = Unseen { merges: true, duplicates: 1, damaged: 1, unchecked: 1, ..Unseen::default() };
+        let expected = Unseen { merges: true, duplicates: 1, damaged: 2, unchecked: 1, ..Unseen::default() };
         assert_eq!((ledger.unseen(), Ledger::open(1, updates(1), Evidence::Books).unseen()), (Some(expected), None));
     }
 
@@ -289,6 +296,7 @@ mod tests {
             assert_eq!(damaged(merges, head, &[(head, 1, 1.0)]), (0, 0));
             for other in [(Some(17), 5, Some(0.5)), (Some(1), 6, Some(0.5)), (Some(1), 5, Some(0.25))] {
                 assert_eq!(damaged(merges, head, &[(digest(other), 1, 1.0)]), (1, 0), "{other:?}");
+                assert_eq!(damaged(merges, head, &[(head, 1, 1.0), (digest(other), 1, 1.0)]), (1, 1), "{other:?}");
             }
             // No header was sent, and none came.
             assert_eq!(damaged(merges, 0, &[(0, 1, 1.0)]), (0, 0));
@@ -298,6 +306,31 @@ mod tests {
         // An update without a reward has 0 in its header, and traffic of no cluster has no header.
         assert_eq!(digest((Some(1), 5, None)), digest((Some(1), 5, Some(0.0))));
         assert_eq!((digest((None, 5, None)), digest((Some(NO_CLUSTER), 5, None))), (0, 0));
+    }
+
+    /// The order of a good and a bad copy does not matter.
+    #[test]
+    fn copies_are_compared_with_what_was_sent() {
+        let (good, bad, two) = ((0, 1, 1.0), (0, 1, 1.5), (0, 2, 1.0));
+        for merges in [false, true] {
+            assert_eq!(damaged(merges, 0, &[good, good, good]), (0, 2));
+            assert_eq!(damaged(merges, 0, &[good, bad]), (1, 1));
+            assert_eq!(damaged(merges, 0, &[bad, good]), (1, 1));
+            assert_eq!(damaged(merges, 0, &[bad, bad, good]), (2, 2));
+            // A sum whose members are not known.
+            assert_eq!(damaged(merges, 0, &[good, two]), (u64::from(!merges), 1));
+        }
+        let workers = Population { cluster_of: vec![0, 0], moves: Vec::new() };
+        let nothing = Evidence::Nothing { workers: &workers, merges: false, at_server: false };
+        let mut ledger = Ledger::open(2, updates(1), nothing);
+        for worker in [0, 1] {
+            ledger.sent(id(worker, 0), None, &bytes(worker as f32));
+        }
+        // A packet of worker 1 that names the update of worker 0, which had arrived.
+        for value in [0.0, 1.0] {
+            ledger.received(&whole(id(0, 0), 1, &bytes(value)));
+        }
+        assert_eq!((ledger.damaged(), ledger.repeated(), total(&ledger.close()).unaccounted), (1, 1, 1));
     }
 
     #[test]

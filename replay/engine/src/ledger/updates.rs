@@ -28,6 +28,13 @@ pub(super) struct Digests {
     pub gradients: Option<u64>,
 }
 
+impl Digests {
+    /// Returns one digest of both.
+    pub(super) fn both(self) -> u64 {
+        self.head ^ self.gradients.unwrap_or(0)
+    }
+}
+
 /// The account of updates.
 pub(super) struct Updates {
     chains: Chains,

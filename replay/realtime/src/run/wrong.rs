@@ -37,7 +37,7 @@ pub enum WrongKind {
     Count,
     /// Nobody sent it, it had already ended, or it holds nothing that its worker sent.
     Stranger,
-    /// Cluster, generation time or reward of its header differ from its update's.
+    /// Cluster, generation time or reward of its header differ from its update's, or it is a copy that differs.
     Damaged,
 }
 
@@ -265,7 +265,7 @@ impl WrongSearch {
             }
         };
         if kind == WrongKind::Damaged {
-            // The values are right.
+            // The values are right, or those of a copy.
             (members, should) = (vec![row.packet], None);
         }
         self.wrong += u64::from(kind != WrongKind::Stranger && seen.verdict == SumOk::No);
@@ -403,9 +403,9 @@ mod tests {
         assert_eq!(found_of(false, false), (0, vec![], 2));
     }
 
-    /// Packets with right gradients under a changed header, and a copy.
+    /// A first packet with right gradients under a changed header; a copy that differs, whose expected content is not known.
     #[test]
-    fn changed_headers_are_listed() {
+    fn changed_headers_and_copies_that_differ_are_listed() {
         let mut all = WrongSearch { has_books: false, ..WrongSearch::of(9, HashSet::new()) };
         let (packet, values) = (PacketId::new(0, 7, 0), PayloadValues::Floats(vec![1.0]));
         let received = &ReceivedRow::of(0, packet, 1, values.digest());
@@ -420,9 +420,10 @@ mod tests {
             damaged,
         };
         all.seen(seen(0, expected, SumOk::Yes, true));
+        all.seen(seen(1, None, SumOk::Unknown, true));
         all.seen(seen(2, None, SumOk::Unknown, false));
         let of = |pending: &WrongPending| (pending.packet.kind, pending.packet.members.clone());
-        assert_eq!(all.pending.iter().map(of).collect::<Vec<_>>(), vec![(WrongKind::Damaged, vec![packet])]);
-        assert_eq!((all.found, all.wrong, all.unchecked), (1, 0, 0));
+        assert_eq!(all.pending.iter().map(of).collect::<Vec<_>>(), vec![(WrongKind::Damaged, vec![packet]); 2]);
+        assert_eq!((all.found, all.wrong, all.unchecked), (2, 0, 0));
     }
 }
