@@ -2,7 +2,8 @@
 //! with the paper's, and as a second solution besides that of [`gather`](super::gather).
 //!
 //! Every table has columns for 0 to k blue switches, even if the subtree has fewer. Misprints are corrected (`docs/soar.md`): children of
-//! a blue switch are at distance 1, and a switch without input sends nothing, whether blue or not.
+//! a blue switch are at distance 1, a switch without input sends nothing, whether blue or not, and a leaf is blue only if that
+//! costs less than red.
 
 use pktgen_core::tree::Tree;
 
@@ -92,8 +93,9 @@ impl Tables {
         while let Some((v, l, mut i)) = open.pop() {
             let node = &self.nodes[v as usize];
             let (Some(blue), Some(red)) = (node.blue.last(), node.red.last()) else {
-                // A blue leaf costs at most as much as a red one.
-                colours[v as usize] = i > 0 && tree.is_available(v) && of_root.takes_blue(v == root, 0.0, 1.0);
+                // Line 5 takes every leaf with i > 0; here a leaf has to gain, as other switches do (line 6).
+                let row = self.least(v, l);
+                colours[v as usize] = i > 0 && tree.is_available(v) && of_root.takes_blue(v == root, row[i], row[0]);
                 continue;
             };
             let at = |table: &[f64], i: usize| table[l * self.width + i];

@@ -95,12 +95,14 @@ proptest! {
         let printed = printed::gather(&tree, k).unwrap().colour(&tree, gather::Root::Either);
         prop_assert!((tree.phi(&printed) - least).abs() <= 1e-9 * least.max(1.0), "{} as printed", tree.phi(&printed));
         prop_assert!(printed.iter().enumerate().all(|(v, blue)| !blue || tree.is_available(v as u32)));
-        prop_assert!(placement.switches().count() <= k);
         prop_assert!(placement.switches().all(|v| tree.is_available(v)));
-        for v in placement.switches() {
-            let mut without = placement.blue.clone();
-            without[v as usize] = false;
-            prop_assert!(tree.phi(&without) > placement.phi + 1e-9, "switch {} gains nothing", tree.id(v));
+        for chosen in [placement, Placement::of(&tree, printed)] {
+            prop_assert!(chosen.switches().count() <= k);
+            for v in chosen.switches() {
+                let mut without = chosen.blue.clone();
+                without[v as usize] = false;
+                prop_assert!(tree.phi(&without) > chosen.phi + 1e-9, "switch {} gains nothing", tree.id(v));
+            }
         }
         for strategy in STRATEGIES {
             let other = strategy.place(&tree, k).unwrap();
@@ -245,6 +247,28 @@ fn the_unit_of_rates_changes_no_choice() {
         });
         assert_eq!(chosen, [vec![2], vec![1]], "rates times {unit}");
     }
+}
+
+/// Leaves of one message gain nothing: blue, one was not left for the second workload. Without load the root gains nothing either.
+#[test]
+fn leaves_without_a_gain_stay_red_as_printed() {
+    let tree = binary(4, Rates::Constant).unwrap();
+    let chosen = |online: &mut Online, load: [u64; 3], root: gather::Root| {
+        let placed = online.place_by(load.to_vec(), |tree| {
+            let colours = printed::gather(tree, 3)?.colour(tree, root);
+            Ok(Placement::of(tree, colours))
+        });
+        placed.unwrap().ids(&tree)
+    };
+    let mut online = Online::new(&tree, 1);
+    let loads = [[0, 1, 1], [0, 4, 4], [0, 9, 9]];
+    assert_eq!(loads.map(|load| chosen(&mut online, load, gather::Root::Either)), [vec![0], vec![1, 2], vec![]]);
+    assert!(chosen(&mut Online::new(&tree, 1), [0; 3], gather::Root::Either).is_empty());
+    // A root of a required colour has it without a gain.
+    let single = binary(2, Rates::Constant).unwrap().with_load(vec![1]);
+    let tables = printed::gather(&single, 1).unwrap();
+    let roots = [gather::Root::Either, gather::Root::Red, gather::Root::Blue];
+    assert_eq!(roots.map(|root| tables.colour(&single, root)), [[false], [false], [true]].map(|of| of.to_vec()));
 }
 
 #[test]
