@@ -224,7 +224,7 @@ fn plan_of_three_workers(manifest: &mut Manifest) {
     manifest.counters.links = [2, 4, 2, 4].map(both).to_vec();
     manifest.counters.links[1][0] =
         LinkLoad { bits: 3000, first_bits: 1000, offered_ps: Some((5, 1_000_005)), queue_max: 3, messages: 4 };
-    let came = |messages, last_ps| Answers { messages, first_ps: 0, last_ps };
+    let came = |messages, last_ps| Answers { messages, last_ps, ..Answers::default() };
     manifest.counters.answers = vec![came(3, 2_000_000), came(2, 4_000_000), came(3, 2_000_000)];
 }
 
@@ -252,6 +252,13 @@ fn what_links_carried_is_compared_with_the_plan() {
     });
     assert_eq!((value(&broken, "links_unlike_plan"), value(&broken, "phi")), (Some(1.0), Some(8.0)));
     assert_eq!(value(&broken, "allreduce_rate"), None, "a worker that got nothing has no rate");
+    let of_unlike_size = lines_of(&every_fate(), |manifest| {
+        plan_of_three_workers(manifest);
+        for (own, bits) in manifest.counters.answers.iter_mut().zip([300, 1000, 2000]) {
+            own.later_bits = Some(bits);
+        }
+    });
+    assert_eq!(value(&of_unlike_size, "allreduce_rate"), Some(1.5e8), "300 bits in 2 µs are the slowest");
     let slow_back = lines_of(&every_fate(), |manifest| {
         plan_of_three_workers(manifest);
         manifest.counters.links[1][1] = manifest.counters.links[1][0];

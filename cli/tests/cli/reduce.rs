@@ -7,7 +7,7 @@ use std::sync::atomic::AtomicBool;
 
 use pktgen_core::config::Document;
 use pktgen_core::plan::{FlowSource, PLAN_VERSION, Plan, PlanFlow, PlanLink, PlanNode, PlanRole};
-use pktgen_core::record::{Manifest, RunState, Validity};
+use pktgen_core::record::{Answers, Manifest, RunState, Validity};
 use pktgen_core::tree::ROOT;
 use pktgen_core::tree::make::{Rates, binary};
 use pktgen_core::units::Rate;
@@ -157,7 +157,9 @@ fn a_plan_of_atros_kind_reaches_its_rate_and_no_more() {
         let back = plan.messages().iter().map(|[up, _]| [up * 2000; 2]).collect::<Vec<_>>();
         assert_eq!(link_messages(&lines), back);
         assert_eq!((value(&lines, "sums_wrong"), value(&lines, "balance_unknown")), (0.0, 0.0));
-        assert!(manifest.counters.answers.iter().all(|own| own.messages == 2000));
+        let bits = manifest.planned.map(|planned| 1999 * planned.message_bits);
+        let whole = |own: &Answers| own.messages == 2000 && own.later_bits == bits;
+        assert!(manifest.counters.answers.iter().all(whole));
         if factor <= 1.0 {
             // The first and the last message of a link's flows may arrive apart: one message more or less.
             assert!(

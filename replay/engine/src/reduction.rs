@@ -82,12 +82,12 @@ fn of_network(
     Plan::of_network(topology, &ports, aggregators.as_ref().map(|names| names.0.as_slice()), takes_part)
 }
 
-/// Returns the plan for the manifest, if there is one: messages are frames of `bytes`.
+/// Returns the plan for the manifest, if there is one: messages are frames of up to `bytes`.
 pub fn planned(facts: &Facts, topology: &Topology, bytes: usize, allreduce: bool) -> Option<Planned> {
     let flows = facts.flows.as_ref()?;
     let plan = flows.plan.as_ref().clone();
-    let overhead = topology.links.iter().map(|link| link.overhead.bits()).max().unwrap_or(0);
-    Some(Planned { plan, allreduce, message_bits: bytes as u64 * 8 + overhead, down_bps: down_bps(flows, topology) })
+    let message_bits = bytes as u64 * 8 + flows.overhead_bits;
+    Some(Planned { plan, allreduce, message_bits, down_bps: down_bps(flows, topology) })
 }
 
 /// Returns the rates of the plan's links away from the server; empty if each is that towards it.

@@ -161,11 +161,13 @@ fn of_workers<'a>(answers: &'a [Answers], cluster_of: &'a [u16]) -> impl Iterato
     own.filter(move |(sender, _)| cluster_of.get(*sender) != Some(&NO_CLUSTER)).map(|(_, own)| own)
 }
 
-/// Wire bits of messages by time, at the worker where they came slowest, between its first and its last.
+/// Wire bits of answers by time, at the worker where they came slowest, between its first and its last.
 fn allreduce_bps<'a>(answers: impl Iterator<Item = &'a Answers>, planned: &Planned) -> Option<f64> {
     let rate = |own: &Answers| {
         let (gaps, ps) = (own.messages.checked_sub(1)?, own.last_ps - own.first_ps);
-        (gaps > 0 && ps > 0).then(|| gaps as f64 * planned.message_bits as f64 * 1e12 / ps as f64)
+        // Older manifests have the size of the largest message only.
+        let bits = own.later_bits.map_or_else(|| gaps as f64 * planned.message_bits as f64, |bits| bits as f64);
+        (gaps > 0 && ps > 0).then(|| bits * 1e12 / ps as f64)
     };
     // A worker that received nothing has no rate, so the run has none.
     let rates: Option<Vec<f64>> = answers.map(rate).collect();

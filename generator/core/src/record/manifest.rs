@@ -197,14 +197,20 @@ pub struct Answers {
     pub first_ps: i64,
     /// Arrival of the last, in ps.
     pub last_ps: i64,
+    /// Wire bits of those after the first, overhead included; missing in older manifests.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub later_bits: Option<u64>,
 }
 
 impl Answers {
-    /// Counts one more, at `t`.
+    /// Counts one more of `bits` on the wire, at `t`.
     #[inline]
-    pub fn add(&mut self, t: i64) {
+    pub fn add(&mut self, t: i64, bits: u64) {
+        let later = self.later_bits.get_or_insert(0);
         if self.messages == 0 {
             self.first_ps = t;
+        } else {
+            *later += bits;
         }
         self.last_ps = t;
         self.messages += 1;
@@ -218,7 +224,7 @@ pub struct Planned {
     pub plan: Plan,
     /// Whether the server answers with the whole sums.
     pub allreduce: bool,
-    /// Wire bits of a message, overhead included.
+    /// Wire bits of a message, overhead included; of the largest, if sizes differ.
     pub message_bits: u64,
     /// Rates of the links away from the server, in the plan's order; empty if each is that towards it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]

@@ -58,14 +58,22 @@ impl WorkerKind for OpenLoopKind {
     }
 
     fn open(&self, _section: &mut Section, facts: &Facts, source: Box<dyn Source>) -> Result<Crew> {
-        let sender = Sender::new(facts, source);
-        let workers = OpenLoop { sender, answers: Vec::new(), had: Vec::new(), sums: Vec::new(), unlike: 0 };
+        let workers = OpenLoop {
+            sender: Sender::new(facts, source),
+            overhead_bits: facts.flows.as_ref().map_or(0, |flows| flows.overhead_bits),
+            answers: Vec::new(),
+            had: Vec::new(),
+            sums: Vec::new(),
+            unlike: 0,
+        };
         Ok(Crew::of_updates(workers, false))
     }
 }
 
 struct OpenLoop {
     sender: Sender,
+    /// Bits of a frame on a link besides its own.
+    overhead_bits: u64,
     /// Whole sums returned to each worker.
     answers: Vec<Answers>,
     /// By worker: a bit for each message whose whole sum it has. Copies made by the network are not further answers.
@@ -93,7 +101,7 @@ impl OpenLoop {
         let bit = 1u64 << (seq % 64);
         if had[seq / 64] & bit == 0 {
             had[seq / 64] |= bit;
-            self.answers[worker as usize].add(frame.t);
+            self.answers[worker as usize].add(frame.t, u64::from(frame.len) * 8 + self.overhead_bits);
         }
         self.sums.resize(self.sums.len().max(cluster + 1), Vec::new());
         let of_cluster = &mut self.sums[cluster];
@@ -132,5 +140,58 @@ impl Workers for OpenLoop {
         let unlike = format!("{} whole sums differ from what other workers got", self.unlike);
         let unfinished = (self.unlike > 0).then_some(unlike);
         WorkersEnd { unfinished, answers: self.answers.clone(), ..self.sender.end() }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use pktgen_core::config::Document;
+    use pktgen_core::record::PacketId;
+    use pktgen_core::seed::Seed;
+    use pktgen_wire::wire::frame::{HEAD, SERVER_IP, Template, worker_ip};
+    use pktgen_wire::wire::update::{PORT, UPDATE_HEAD, WORKER_PORT};
+    use pktgen_workload::workload;
+
+    use super::*;
+
+    /// Two workers with links on which a frame has 24 bytes more.
+    fn workers() -> OpenLoop {
+        let text = "[workload]\nclusters = 1\nworkers_per_cluster = 2\n[schedule]\noffered = \"1Gbps\"\n";
+        let source = workload::open(&mut Document::parse(text, "test").unwrap(), Seed(1)).unwrap().source;
+        let facts = Facts::of_test(&OpenLoopKind, source.population().clone());
+        OpenLoop {
+            sender: Sender::new(&facts, source),
+            overhead_bits: 24 * 8,
+            answers: Vec::new(),
+            had: Vec::new(),
+            sums: Vec::new(),
+            unlike: 0,
+        }
+    }
+
+    /// An answer to worker 0.
+    fn answer(pool: &mut Pool, t: Time, seq: u32, elements: u16) -> Frame {
+        let len = HEAD + UPDATE_HEAD + usize::from(elements) * 4;
+        let buffer = pool.take();
+        let bytes = &mut pool.bytes_mut(buffer)[..len];
+        Template::new((SERVER_IP, PORT), (worker_ip(0), WORKER_PORT), len).emit(bytes);
+        let (flags, count, reward) = (FLAG_RESULT, 2, 0.0);
+        let header = Header { flags, cluster: 0, count, worker: 0, seq, generation: 0, attempt: 0, elements, reward };
+        header.emit_update(&mut bytes[HEAD..]);
+        let (packet, kind) = (PacketId::new(0, seq, 0), Kind::Result);
+        Frame { t, packet, buffer, worker: 0, len: len as u16, cluster: 0, flow: 0, head: HEAD as u8, kind }
+    }
+
+    #[test]
+    fn answers_have_the_bits_of_each_after_the_first() {
+        let (mut workers, mut pool) = (workers(), Pool::new(128, 8));
+        // The network made a copy of the second.
+        for (t, seq, elements) in [(10, 0, 1), (20, 2, 4), (30, 2, 4), (40, 3, 8)] {
+            let frame = answer(&mut pool, t, seq, elements);
+            assert!(workers.answered(&frame, &pool));
+        }
+        let bits = |elements: usize| (HEAD + UPDATE_HEAD + elements * 4 + 24) as u64 * 8;
+        let expected = Answers { messages: 3, first_ps: 10, last_ps: 40, later_bits: Some(bits(4) + bits(8)) };
+        assert_eq!((&workers.answers[..], workers.unlike), (&[expected, Answers::default()][..], 0));
     }
 }

@@ -145,6 +145,8 @@ impl NodeFlows {
 pub struct Flows {
     /// The plan.
     pub plan: Arc<Plan>,
+    /// Bits of a frame on a link besides its own; the most of any link.
+    pub overhead_bits: u64,
     nodes: Vec<Arc<NodeFlows>>,
     /// By link of the topology: the plan's link, and whether it is the way back.
     links: Vec<Option<(u32, bool)>>,
@@ -202,7 +204,8 @@ impl Flows {
         let mut seen = BTreeSet::new();
         let mut first = |from: NodeId, to: NodeId| link(from, to).filter(|_| seen.insert((from, to)));
         let links = topology.links.iter().map(|l| first(l.from, l.to)).collect();
-        Flows { nodes: drafts.into_iter().map(finish).collect(), links, plan }
+        let overhead_bits = topology.links.iter().map(|link| link.overhead.bits()).max().unwrap_or(0);
+        Flows { nodes: drafts.into_iter().map(finish).collect(), links, plan, overhead_bits }
     }
 
     /// Returns the configuration of the node.
