@@ -7,7 +7,7 @@ use pktgen_core::registry::Named;
 use pktgen_core::time::Time;
 use pktgen_core::topology::NodeId;
 use pktgen_wire::wire::frame::{target_ip, worker_of};
-use pktgen_wire::wire::update::{FLAG_RESULT, Header, digest, is_ack, values};
+use pktgen_wire::wire::update::{FLAG_PARTIAL, FLAG_RESULT, Header, digest, is_ack, values};
 use pktgen_workload::workload::Source;
 
 use super::all_reduce::AllReduce;
@@ -78,14 +78,14 @@ struct OpenLoop {
     answers: Vec<Answers>,
     /// By worker: a bit for each message whose whole sum it has. Copies made by the network are not further answers.
     had: Vec<Vec<u64>>,
-    /// By cluster and message: the digest of the whole sum at the first worker, and the number of its updates.
+    /// By cluster and message: the digest of the sum at the first worker, and the number of its updates.
     sums: Vec<Vec<Option<(u64, u16)>>>,
-    /// Whole sums that differ from the first worker's.
+    /// Sums that differ from the first worker's.
     unlike: u64,
 }
 
 impl OpenLoop {
-    /// Processes a whole sum at a worker; returns false for other frames.
+    /// Processes a sum at a worker; returns false for other frames. Those that lack a part are compared only.
     fn answered(&mut self, frame: &Frame, pool: &Pool) -> bool {
         let payload = pool.payload(frame);
         let Some(header) = Header::parse_update(payload).filter(|header| header.flags & FLAG_RESULT != 0) else {
@@ -99,7 +99,7 @@ impl OpenLoop {
         let had = &mut self.had[worker as usize];
         had.resize(had.len().max(seq / 64 + 1), 0);
         let bit = 1u64 << (seq % 64);
-        if had[seq / 64] & bit == 0 {
+        if header.flags & FLAG_PARTIAL == 0 && had[seq / 64] & bit == 0 {
             had[seq / 64] |= bit;
             self.answers[worker as usize].add(frame.t, u64::from(frame.len) * 8 + self.overhead_bits);
         }
@@ -137,7 +137,7 @@ impl Workers for OpenLoop {
     }
 
     fn end(&self) -> WorkersEnd {
-        let unlike = format!("{} whole sums differ from what other workers got", self.unlike);
+        let unlike = format!("{} sums differ from what other workers got", self.unlike);
         let unfinished = (self.unlike > 0).then_some(unlike);
         WorkersEnd { unfinished, answers: self.answers.clone(), ..self.sender.end() }
     }
@@ -169,13 +169,13 @@ mod tests {
         }
     }
 
-    /// An answer to worker 0.
-    fn answer(pool: &mut Pool, t: Time, seq: u32, elements: u16) -> Frame {
+    /// An answer to worker 0, which has these `flags`, too.
+    fn answer(pool: &mut Pool, t: Time, flags: u8, seq: u32, elements: u16) -> Frame {
         let len = HEAD + UPDATE_HEAD + usize::from(elements) * 4;
         let buffer = pool.take();
         let bytes = &mut pool.bytes_mut(buffer)[..len];
         Template::new((SERVER_IP, PORT), (worker_ip(0), WORKER_PORT), len).emit(bytes);
-        let (flags, count, reward) = (FLAG_RESULT, 2, 0.0);
+        let (flags, count, reward) = (flags | FLAG_RESULT, 2, 0.0);
         let header = Header { flags, cluster: 0, count, worker: 0, seq, generation: 0, attempt: 0, elements, reward };
         header.emit_update(&mut bytes[HEAD..]);
         let (packet, kind) = (PacketId::new(0, seq, 0), Kind::Result);
@@ -187,11 +187,24 @@ mod tests {
         let (mut workers, mut pool) = (workers(), Pool::new(128, 8));
         // The network made a copy of the second.
         for (t, seq, elements) in [(10, 0, 1), (20, 2, 4), (30, 2, 4), (40, 3, 8)] {
-            let frame = answer(&mut pool, t, seq, elements);
+            let frame = answer(&mut pool, t, 0, seq, elements);
             assert!(workers.answered(&frame, &pool));
         }
         let bits = |elements: usize| (HEAD + UPDATE_HEAD + elements * 4 + 24) as u64 * 8;
         let expected = Answers { messages: 3, first_ps: 10, last_ps: 40, later_bits: Some(bits(4) + bits(8)) };
         assert_eq!((&workers.answers[..], workers.unlike), (&[expected, Answers::default()][..], 0));
+    }
+
+    #[test]
+    fn sums_that_lack_a_part_are_compared_and_no_answers() {
+        let (mut workers, mut pool) = (workers(), Pool::new(128, 8));
+        for (t, flags, seq) in [(10, FLAG_PARTIAL, 0), (20, 0, 1), (30, 0, 2), (40, FLAG_PARTIAL, 3)] {
+            let frame = answer(&mut pool, t, flags, seq, 1);
+            assert!(workers.answered(&frame, &pool));
+        }
+        let own = workers.answers[0];
+        assert_eq!((own.messages, own.first_ps, own.last_ps, workers.unlike), (2, 20, 30, 0));
+        let other = answer(&mut pool, 50, FLAG_PARTIAL, 3, 2);
+        assert!(workers.answered(&other, &pool) && workers.unlike == 1);
     }
 }
