@@ -215,6 +215,24 @@ fn of_parallel_links_the_first_carries_the_plan() {
     assert_eq!(link_messages(&lines), [of_hosts, of_hosts, of_devices, of_devices]);
 }
 
+/// Two workers end before their last message: those of the others are summed at the lower device, and wait at the upper one.
+#[test]
+fn messages_that_only_some_workers_generated_keep_the_promise() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let text = "seed = 3\n\
+         [workload]\nkind = \"rl\"\nclusters = 1\nworkers_per_cluster = 4\nupdates = 200\nbytes = \"1476B\"\n\
+         [schedule]\nkind = \"constant\"\nperiod = \"1us\"\nstop = \"10.5us\"\n\
+         [topology]\nkind = \"custom\"\nhosts = [\"h0 0-1\", \"h1 2-3\"]\ndevices = [\"s0\", \"s1\"]\noverhead = \"24B\"\n\
+         links = [\"h1 s0 100Gbps\", \"h0 s1 100Gbps\", \"s0 s1 100Gbps\", \"s1 ps 100Gbps\"]\n\
+         [target]\nprogram = \"reduce\"\nqueue = \"fifo\"\nslots = 1000\n\
+         [endpoint]\nworkers = \"open_loop\"\nallreduce = true\nacknowledge = false\n";
+    let (lines, manifest) = execute(folder.path(), "some", Document::parse(text, "some").expect("TOML"));
+    let generated: Vec<u64> = manifest.balance_by_worker.iter().map(|own| own.generated).collect();
+    assert_eq!(generated, [10, 10, 11, 11]);
+    assert_eq!(link_messages(&lines), [[22, 20], [20, 20], [11, 10], [10, 10]]);
+    assert_eq!(value(&lines, "links_unlike_plan"), 0.0);
+}
+
 #[test]
 fn a_way_back_has_its_own_rate() {
     let folder = tempfile::tempdir().expect("a temporary folder");

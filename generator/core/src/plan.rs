@@ -154,28 +154,37 @@ impl Plan {
     /// Returns the clusters whose messages each flow carries, in order: an aggregator sums per cluster, so it emits one
     /// message for each cluster that it receives. `cluster_of` is by worker.
     pub fn clusters(&self, cluster_of: &[u16]) -> Vec<Vec<u16>> {
+        let flows = self.whole(cluster_of, |_| 0).into_iter();
+        flows.map(|own| own.into_iter().map(|(cluster, _)| cluster).collect()).collect()
+    }
+
+    /// Returns the clusters of each flow with the number of messages whose parts are complete: the least of those that
+    /// `generated` has for the workers in it.
+    pub fn whole(&self, cluster_of: &[u16], generated: impl Fn(usize) -> u64) -> Vec<Vec<(u16, u64)>> {
         let mut flow_of = vec![None; self.nodes.len()];
         for (i, flow) in self.flows.iter().enumerate() {
             if let FlowSource::Aggregator(node) = flow.source {
                 flow_of[node] = Some(i);
             }
         }
-        let mut clusters = vec![Vec::new(); self.flows.len()];
+        let mut whole = vec![Vec::new(); self.flows.len()];
         for (i, flow) in self.flows.iter().enumerate() {
             let FlowSource::Worker(worker) = flow.source else { continue };
             let Some(&cluster) = cluster_of.get(worker as usize) else { continue };
+            let messages = generated(worker as usize);
             let mut next = Some(i);
             while let Some(flow) = next {
-                let own: &mut Vec<u16> = &mut clusters[flow];
-                match own.binary_search(&cluster) {
-                    // An earlier flow through this node already registered the cluster up to the server.
-                    Ok(_) => break,
-                    Err(place) => own.insert(place, cluster),
+                let own: &mut Vec<(u16, u64)> = &mut whole[flow];
+                match own.binary_search_by_key(&cluster, |(cluster, _)| *cluster) {
+                    // An earlier flow through this node already registered as few for the cluster up to the server.
+                    Ok(at) if own[at].1 <= messages => break,
+                    Ok(at) => own[at].1 = messages,
+                    Err(place) => own.insert(place, (cluster, messages)),
                 }
                 next = self.flows[flow].path.last().and_then(|end| flow_of[*end]);
             }
         }
-        clusters
+        whole
     }
 
     /// Returns φ of the messages of the plan (SOAR §2, equation 1).

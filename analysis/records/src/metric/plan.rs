@@ -90,12 +90,17 @@ impl Metric for Plan {
         let rounds = rounds(run);
         let expected = expected(planned, &run.manifest.clusters, &rounds);
         let phi_planned = phi_planned(planned, &run.manifest.clusters, &rounds);
-        let unlike = carried.iter().zip(&expected).filter(|(is, should)| is != should).count();
-        out.push(Line::new("links_unlike_plan", "links", unlike as f64));
+        let surplus = surplus(run, planned, &rounds);
+        let unlike = surplus.as_ref().map(|more| {
+            let should = expected.iter().zip(more).map(|(own, more)| [own[0] + more[0], own[1] + more[1]]);
+            carried.iter().zip(should).filter(|(is, should)| *is != should).count() as f64
+        });
+        out.push(Line::new("links_unlike_plan", "links", unlike));
         let alike = rounds.iter().flatten().all(|own| Some(own) == rounds.iter().flatten().next());
         let rounds = rounds.iter().flatten().next().copied().filter(|rounds| alike && *rounds > 0);
         if plan.links.iter().any(|link| link.cost.is_some()) {
-            out.push(Line::new("phi", "cost", rounds.map(|n| plan.utilisation_of(&carried) / n as f64)));
+            let of_rounds = surplus.map(|more| plan.utilisation_of(&carried) - plan.utilisation_of(&more));
+            out.push(Line::new("phi", "cost", of_rounds.zip(rounds).map(|(all, n)| all / n as f64)));
             out.push(Line::new("phi_planned", "cost", phi_planned));
         }
         if planned.allreduce {
@@ -128,6 +133,23 @@ fn rounds(run: &Analysis) -> Vec<Option<u64>> {
         rounds[cluster] = Some(own.min(balance.generated));
     }
     rounds
+}
+
+/// Returns the planned load of links by messages that only some workers of a cluster generated: their own flows, and sums whose parts
+/// were all generated. No such message is complete at the server, so it has no answer. `None` if there are some, and incomplete
+/// sums left, whose number is not known.
+fn surplus(run: &Analysis, planned: &Planned, rounds: &[Option<u64>]) -> Option<Vec<[u64; 2]>> {
+    let manifest = &run.manifest;
+    let generated = |worker: usize| manifest.balance_by_worker.get(worker).map_or(0, |balance| balance.generated);
+    let whole = planned.plan.whole(&manifest.clusters, generated);
+    let beyond = |(cluster, messages): &(u16, u64)| {
+        let rounds = rounds.get(usize::from(*cluster)).copied().flatten()?;
+        Some(messages.saturating_sub(rounds))
+    };
+    let surplus = planned.plan.messages_of(|flow| whole[flow].iter().filter_map(beyond).sum());
+    let partial = manifest.counters.device.get("sums_partial").is_some_and(|sums| *sums > 0);
+    let even = surplus.iter().flatten().all(|messages| *messages == 0);
+    (even || !partial).then_some(surplus)
 }
 
 /// Returns the planned load of links: the actual number of rounds, and the same in the other direction if the server answers.

@@ -47,6 +47,8 @@ fn what_links_carry_is_known_beforehand() {
     assert_eq!(plan.utilisation(), 3.0 * 0.5 + 2.0);
     // The aggregator sums each cluster separately.
     assert_eq!(plan.clusters(&[0, 4, 0]), [vec![0], vec![4], vec![0], vec![0, 4]]);
+    let whole = plan.whole(&[0, 4, 0], |worker| [7, 5, 6][worker]);
+    assert_eq!(whole, [vec![(0, 7)], vec![(4, 5)], vec![(0, 6)], vec![(0, 6), (4, 5)]]);
     let clusters = plan.clusters(&[0, 4, 0]);
     assert_eq!(plan.messages_of(|flow| clusters[flow].len() as u64), [[2, 0], [1, 0], [3, 0], [2, 0]]);
     let backwards =
