@@ -66,6 +66,21 @@ impl Serialiser {
         (whole + u64::from(carry)) as Time
     }
 
+    /// Returns by how much longer the link is busy than its whole picoseconds, in units of 1/rate picoseconds.
+    #[inline]
+    pub fn remainder(&self) -> u64 {
+        self.remainder
+    }
+
+    /// Returns the number of frames of `bytes` that occupy the link for another `wait`, parts of a frame rounded up. `before` is the
+    /// remainder when the link was last idle: frames may last fractions of a picosecond.
+    #[inline]
+    pub fn frames_in(&self, wait: Time, bytes: u32, before: u64) -> u64 {
+        let occupied = wait as u128 * u128::from(self.rate_bps) + u128::from(self.remainder);
+        let frame = (u128::from(bytes) * 8 + u128::from(self.overhead_bits)) * SECOND as u128;
+        occupied.saturating_sub(u128::from(before)).div_ceil(frame.max(1)) as u64
+    }
+
     /// Returns the rate of the link.
     pub fn rate(&self) -> Rate {
         Rate::from_bps(self.rate_bps)
