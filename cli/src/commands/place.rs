@@ -10,6 +10,8 @@ use pktgen_core::whole::write_whole;
 use pktgen_core::{Error, Result};
 use pktgen_planning::emit::{Emission, plan_beside, write as write_emission};
 use pktgen_planning::picture;
+use pktgen_wire::wire::frame::FRAME_MAX;
+use pktgen_wire::wire::update::FRAME_MIN;
 
 use crate::args::{Place, PlanFiles};
 use crate::output::check_outputs;
@@ -27,8 +29,23 @@ impl PlanFiles {
         self.plan.is_some() || self.svg.is_some() || self.dot.is_some() || self.emit.is_some()
     }
 
-    /// Refuses names of the `inputs`, and a name of two outputs, of which `more` are written beside these.
+    /// Returns `--bytes`, which is the length of a frame.
+    fn message_bytes(&self) -> Result<Option<u32>> {
+        let Some(size) = self.bytes else { return Ok(None) };
+        let fits = |bytes: &u64| (FRAME_MIN as u64..=FRAME_MAX as u64).contains(bytes);
+        match size.bytes().filter(fits) {
+            Some(bytes) => Ok(Some(bytes as u32)),
+            None => {
+                // Bits would be printed as a fraction of a byte.
+                let given = size.bytes().map_or_else(|| format!("{}bit", size.bits()), |_| size.to_string());
+                Err(Error::config(format!("--bytes {given}: a message has {FRAME_MIN} to {FRAME_MAX} whole bytes")))
+            }
+        }
+    }
+
+    /// Refuses names of the `inputs`, a name of two outputs, of which `more` are written beside these, and a size that no message has.
     fn check(&self, more: Option<&PathBuf>, inputs: &[&Path]) -> Result<()> {
+        self.message_bytes()?;
         let beside = self.emit.as_deref().map(plan_beside);
         let own = [&self.plan, &self.svg, &self.dot, &self.emit];
         let mut outputs: Vec<&PathBuf> = own.into_iter().flatten().chain(more).collect();
@@ -54,10 +71,7 @@ impl PlanFiles {
         let Some(path) = &self.emit else { return Ok(()) };
         let name = path.file_stem().unwrap_or_default().to_string_lossy();
         let usual = Emission::of(plan, &name);
-        let bytes = match &self.bytes {
-            Some(size) => size.bytes().and_then(|bytes| u32::try_from(bytes).ok()).unwrap_or(u32::MAX),
-            None => usual.bytes,
-        };
+        let bytes = self.message_bytes()?.unwrap_or(usual.bytes);
         let messages = self.messages.unwrap_or(usual.messages);
         write_emission(plan, path, &Emission { bytes, messages, factor: self.factor, ..usual })?;
         ui.note(&format!("wrote {}; run it with: pktgen replay {}", path.display(), path.display()));

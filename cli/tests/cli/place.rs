@@ -221,6 +221,20 @@ fn emitted_plans_replace_no_input_nor_another_output() {
 }
 
 #[test]
+fn messages_have_the_bytes_of_a_frame() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let at = folder.path();
+    let emits = ["soar", "BT(8)", "-k", "2", "--plan", "y.json", "--emit", "y.toml", "--bytes"];
+    for size in ["5GB", "12bit", "75B"] {
+        let message = format!("--bytes {size}: a message has 76 to 9036 whole bytes");
+        refused(at, &[&emits[..], &[size]].concat(), &[&message]);
+    }
+    assert!(!at.join("y.json").exists(), "the plan was written before the size was refused");
+    object(at, &[&emits[..], &["608bit"]].concat());
+    assert!(fs::read_to_string(at.join("y.toml")).expect("an experiment").contains("bytes = \"76B\""));
+}
+
+#[test]
 fn what_cannot_be_placed_is_explained() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let at = folder.path();
