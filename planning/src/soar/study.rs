@@ -159,10 +159,11 @@ fn nodes(section: &mut Section) -> Result<Option<Tree>> {
         Value::Bool(truth) => truth.into(),
         other => serde_json::Value::from(other.to_label()),
     };
-    let node = |table: Vec<(String, Value)>| table.into_iter().map(|(key, value)| (key, json(value))).collect();
-    let all: Vec<serde_json::Map<String, serde_json::Value>> = tables.into_iter().map(node).collect();
-    let text = serde_json::json!({ "nodes": all }).to_string();
-    pktgen_core::tree::file::parse(&text, &section.place("nodes")).map(Some)
+    let node = |table: Vec<(String, Value)>| -> serde_json::Value {
+        table.into_iter().map(|(key, value)| (key, json(value))).collect()
+    };
+    let nodes = tables.into_iter().map(node).collect();
+    pktgen_core::tree::file::of_tables(nodes, &section.place(NODES.name)).map(Some)
 }
 
 impl Named for SoarStudy {

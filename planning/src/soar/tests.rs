@@ -348,6 +348,11 @@ fn a_study_takes_a_tree_of_ones_own() {
         let why = of(more).unwrap_err().to_string();
         assert!(why.contains("study.nodes") && why.contains(says), "{more}: {why}");
     }
+    // The table has its number, without a line and a column that are not the file's.
+    let nodes = tree_of("", [0, 0, 0, 2, 6, 5, 4]);
+    let why = study_of(&format!("[study]\n{nodes}[[study.nodes]]\nid = 7\nload = 2.5\n")).unwrap_err().to_string();
+    assert!(why.contains("study.nodes 8: invalid type: floating point `2.5`, expected i64; a node has id"), "{why}");
+    assert!(!why.contains("column"), "{why}");
 }
 
 /// Keys that change nothing are refused, as flags of `pktgen place soar` are.

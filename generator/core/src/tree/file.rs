@@ -42,8 +42,26 @@ pub fn parse(text: &str, name: &str) -> Result<Tree> {
             "{name}: {e}; a tree is {{\"nodes\":[{{\"id\":0,\"parent\":null,\"rate\":1.0,\"load\":0,\"available\":true}}, …]}}"
         ))
     })?;
+    tree(file.nodes, name)
+}
+
+/// Parses a tree whose nodes are tables of an experiment. An error about one of them has its number, from 1.
+pub fn of_tables(tables: Vec<serde_json::Value>, name: &str) -> Result<Tree> {
+    let node = |(i, table): (usize, serde_json::Value)| {
+        serde_json::from_value::<Node>(table).map_err(|e| {
+            Error::config(format!(
+                "{name} {}: {e}; a node has id, parent (not the root), rate = 1.0, load = 0 and available = true",
+                i + 1
+            ))
+        })
+    };
+    let nodes = tables.into_iter().enumerate().map(node).collect::<Result<Vec<_>>>()?;
+    tree(nodes, name)
+}
+
+fn tree(nodes: Vec<Node>, name: &str) -> Result<Tree> {
     let switch = |Node { id, parent, rate, load, available }: Node| Switch { id, parent, rate, load, available };
-    let switches: Vec<_> = file.nodes.into_iter().map(switch).collect();
+    let switches: Vec<_> = nodes.into_iter().map(switch).collect();
     Tree::new(&switches).map_err(|why| Error::config(format!("{name}: {why}")))
 }
 
