@@ -318,7 +318,7 @@ fn read_transport(
     topology: &Topology,
     hardware: Option<&Hardware>,
 ) -> Result<TransportPlan> {
-    let protocol = kind.protocol();
+    let (protocol, external) = (kind.protocol(), hardware.is_some_and(|own| own.external));
     let frames = Frames {
         catalogue,
         format: protocol.format,
@@ -327,10 +327,11 @@ fn read_transport(
         has_server: topology.servers().next().is_some(),
         // Impossible addresses are refused together with everything else that does not fit the profile.
         addresses: hardware.and_then(|own| own.profile.addressing.resolve(opened.source.population()).ok()),
+        external,
     };
     let plan = TransportPlan::read(document, frames)?;
     let wired = plan.kind.capabilities().real_time && plan.lockstep.is_none();
-    if wired && hardware.is_some_and(|own| own.external) && plan.middleware.has("fault") {
+    if wired && external && plan.middleware.has("fault") {
         return Err(Error::config(
             "transport.fault_loss and its like act at the ends of pktgen's own device, and this one is external: nothing would be lost; \
              leave them out, and make faults on the cable (tc qdisc add dev PORT root netem loss 1%)",

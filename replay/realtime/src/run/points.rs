@@ -278,7 +278,10 @@ mod tests {
         let mixed = four("127.0.0.1:1", "[::1]:2");
         let no_port = four("127.0.0.1:1", "127.0.0.1:0");
         let twice = four("127.0.0.1:1", "127.0.0.1:1");
+        let (any, both) = (four("127.0.0.1:0", "127.0.0.1:2"), four("127.0.0.1:0", "127.0.0.1:0"));
+        let any_server = any.replace("127.0.0.1:4", "127.0.0.1:0");
         let (here, elsewhere) = (four("127.0.0.1:1", "127.0.0.1:2"), four("203.0.113.7:1", "203.0.113.8:1"));
+        let card = format!("{udp}target.kind = \"external\"\ntarget.profile = \"alveo-u55c-olaf\"\n{here}\n");
         for (base, later, part) in [
             (&strict, "endpoint.workers = \"retransmit\"", "each must be sent once"),
             (&strict, "endpoint.workers = \"open_loop\"", ""),
@@ -302,6 +305,11 @@ mod tests {
             (&udp, mixed.as_str(), "both must be IPv4"),
             (&udp, no_port.as_str(), "nothing is at port 0"),
             (&udp, twice.as_str(), "127.0.0.1:1 is given for workers and for device.down"),
+            (&udp, any.as_str(), "127.0.0.1:0 is given for workers"),
+            // An external device answers to the source.
+            (&card, any.as_str(), ""),
+            (&card, any_server.as_str(), "127.0.0.1:0 is given for server"),
+            (&card, both.as_str(), "nothing is at port 0"),
             (&udp, here.as_str(), ""),
             (&udp, elsewhere.as_str(), ""),
             (&limited, "transport.limit_burst = \"128B\"", "transport.limit_burst: 128B is below"),

@@ -79,11 +79,14 @@ pub struct Frames {
     pub has_server: bool,
     /// Addresses of the profile, if there is one.
     pub addresses: Option<Addresses>,
+    /// Whether the device is external.
+    pub external: bool,
 }
 
 impl Default for Frames {
     fn default() -> Self {
-        Frames { catalogue: &NOTHING, format: "", heads: None, smaller: "", has_server: false, addresses: None }
+        let (addresses, external) = (None, false);
+        Frames { catalogue: &NOTHING, format: "", heads: None, smaller: "", has_server: false, addresses, external }
     }
 }
 
@@ -104,6 +107,8 @@ pub struct TransportPlan {
     pub linger: Time,
     /// Whether there is a server, and so a second cable. Without one, results return to the workers.
     pub has_server: bool,
+    /// Whether the device is external.
+    pub external: bool,
     /// Interfaces of the ends: workers, device towards workers, device towards server, server.
     pub interfaces: Vec<String>,
     /// udp: addresses of the ends, in the same order; empty for free ones on the loopback interface.
@@ -223,7 +228,7 @@ impl TransportPlan {
 
     /// A kind with default settings, for these frames.
     fn carrying(kind: &'static dyn Transport, frames: Frames, dialect: Option<&'static DialectKind>) -> Self {
-        let Frames { catalogue, format, heads, smaller, has_server, addresses } = frames;
+        let Frames { catalogue, format, heads, smaller, has_server, addresses, external } = frames;
         // A layout may have separate ports.
         let name = dialect.map_or(format, |dialect| dialect.on_wire);
         let on_wire = catalogue.protocols.formats.iter().find(|format| format.name() == name);
@@ -235,6 +240,7 @@ impl TransportPlan {
             late_limit: MS,
             linger: 0,
             has_server,
+            external,
             interfaces: Vec::new(),
             addresses: Vec::new(),
             receive_ring: false,

@@ -66,6 +66,7 @@ impl Transport for UdpSockets {
                 continue;
             }
             check_pair(own, four[*end as usize ^ 1])?;
+            check_port(plan, *end, own)?;
             if let Some(other) = ends[..i].iter().find(|other| four[**other as usize] == own) {
                 return Err(Error::config(format!(
                     "transport.addresses: {own} is given for {} and for {}; give each end an address of its own",
@@ -113,6 +114,19 @@ fn check_pair(own: SocketAddr, peer: SocketAddr) -> Result<()> {
         )));
     }
     Ok(())
+}
+
+/// Refuses port 0, which stands for any free one, where others send to a port that they must know: an external device answers to the
+/// source of the workers' datagrams.
+fn check_port(plan: &TransportPlan, end: End, own: SocketAddr) -> Result<()> {
+    if own.port() != 0 || (plan.external && end == End::Workers) {
+        return Ok(());
+    }
+    Err(Error::config(format!(
+        "transport.addresses: {own} is given for {}: no other part can send to a port that it does not know; give one from 1 to 65535 (0, for \
+         any free port, is for workers of an external device)",
+        end.name()
+    )))
 }
 
 /// Returns the addresses of the four ends, as configured.
