@@ -30,3 +30,18 @@ pub(crate) struct Looking {
     #[arg(long)]
     pub(crate) hold: bool,
 }
+
+impl Looking {
+    /// Returns the first flag that is given, of those that watch or control a run.
+    pub(crate) fn first(&self) -> Option<&'static str> {
+        let Looking { tui, metrics, stats, control, hold, stats_to: _ } = self;
+        let given = [
+            (*tui, "--tui"),
+            (metrics.is_some(), "--metrics"),
+            (stats.is_some(), "--stats"),
+            (control.is_some(), "--control"),
+            (*hold, "--hold"),
+        ];
+        given.into_iter().find(|(given, _)| *given).map(|(_, flag)| flag)
+    }
+}

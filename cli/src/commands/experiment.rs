@@ -87,7 +87,8 @@ pub(super) fn execute(
 ) -> Result<u8> {
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     let stop = stop_flag();
-    let looking = Live::new(looking, &experiment.transports(&experiment.runs)?, true, stop.clone(), ui)?;
+    let transports = || experiment.transports().map(<[_]>::to_vec);
+    let looking = Live::new(looking, transports, true, stop.clone(), ui)?;
     let experiment = looking.watch(experiment);
     let bar = looking.bar(ui.bar("replaying", experiment.runs.len() as u64));
     let finished = experiment.execute(out, jobs.unwrap_or(cores), &stop, &|runs, progress| {

@@ -89,18 +89,19 @@ impl Said {
 }
 
 impl Live {
-    /// Creates the observers of runs with these transports according to the flags; `stop` ends the run, and `sends` is
-    /// whether this process has the workers.
+    /// Creates the observers of runs according to the flags; `transports` plans the runs, if there are any flags, and
+    /// returns their transports. `stop` ends the run, and `sends` is whether this process has the workers.
     pub(crate) fn new(
         flags: &Looking,
-        transports: &[&dyn Transport],
+        transports: impl FnOnce() -> Result<Vec<&'static dyn Transport>>,
         sends: bool,
         stop: Arc<AtomicBool>,
         ui: &Ui,
     ) -> Result<Live> {
+        // Before anything is opened, mistakes of the experiment, too.
+        let transports = flags.first().map(|_| transports()).transpose()?.unwrap_or_default();
         let any = |can: fn(Capabilities) -> bool| transports.iter().any(|kind| can(kind.capabilities()));
         let (is_real_time, is_steerable) = (any(|can| can.real_time), any(|can| can.real_time && !can.own_time));
-        // Before anything is opened.
         refuse_unsupported(flags, is_real_time, is_steerable)?;
         if flags.tui && !std::io::stderr().is_terminal() {
             return Err(Error::config(

@@ -3,6 +3,7 @@
 use std::slice;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use pktgen_core::shard::Shard;
 use pktgen_core::time::{SECOND, Time};
 use pktgen_core::units::Span;
 use pktgen_core::{Error, Result};
@@ -40,8 +41,9 @@ pub(super) fn run(experiment: Experiment, serve: args::Serve, roles: Roles, ui: 
         return Err(Error::config(what));
     }
     let stop = stop_flag();
-    let transports = experiment.transports(slice::from_ref(experiment.choose(serve.run.as_deref())?))?;
-    let looking = Live::new(&serve.looking, &transports, roles.workers, stop.clone(), ui)?;
+    let transports =
+        || experiment.transports_of_part(experiment.choose(serve.run.as_deref())?, roles, Shard::WHOLE, false);
+    let looking = Live::new(&serve.looking, transports, roles.workers, stop.clone(), ui)?;
     let experiment = looking.watch(experiment);
     let run = experiment.choose(serve.run.as_deref())?;
     let out = OutFolder::of(serve.out, &format!("{}-{}", experiment.name, roles.part().unwrap_or("run")))?;

@@ -20,8 +20,9 @@ pub(super) fn run(experiment: Experiment, rank: RankFlag, args: &Replay, ui: &Ui
     let place = rank.place(&|name| std::env::var(name).ok())?;
     let crew = RankCrew::new(place, flags.roles.as_deref())?;
     let stop = stop_flag();
-    let transports = experiment.transports(slice::from_ref(experiment.choose(args.run.as_deref())?))?;
-    let looking = Live::new(&args.looking, &transports, crew.role().workers, stop.clone(), ui)?;
+    let (role, share) = (crew.role(), crew.share());
+    let transports = || experiment.transports_of_part(experiment.choose(args.run.as_deref())?, role, share, true);
+    let looking = Live::new(&args.looking, transports, role.workers, stop.clone(), ui)?;
     let experiment = looking.watch(experiment);
     let run = experiment.choose(args.run.as_deref())?;
     let out = OutFolder::of(args.out.clone(), &experiment.name)?;

@@ -56,16 +56,8 @@ pub(super) fn run(args: Replay, ui: &Ui) -> Result<u8> {
 
 /// Refuses flags that watch or control a run, for commands that do not.
 fn refuse_looking(flags: &Looking) -> Result<()> {
-    let Looking { tui, metrics, stats, control, hold, stats_to: _ } = flags;
-    let given = [
-        (*tui, "--tui"),
-        (metrics.is_some(), "--metrics"),
-        (stats.is_some(), "--stats"),
-        (control.is_some(), "--control"),
-        (*hold, "--hold"),
-    ];
-    match given.into_iter().find(|(given, _)| *given) {
-        Some((_, flag)) => {
+    match flags.first() {
+        Some(flag) => {
             Err(Error::config(format!("{flag}: it is not for --dry-run, --find-rate and --shard; leave it out")))
         }
         None => Ok(()),

@@ -214,6 +214,26 @@ fn runs_in_real_time_are_watched_beside_others_in_virtual_time() {
 }
 
 #[test]
+fn mistakes_of_the_experiment_are_found_before_observers_are_opened() {
+    let folder = folder(1);
+    let flags = ["--stats", "1s", "--stats-to", "s.jsonl", "--out", "out", "--set", "target.slotss=3"];
+    for part in [
+        &["replay", "x.toml"][..],
+        &["replay", "x.toml", "--control", "c.sock"],
+        &["replay", "x.toml", "--role", "workers", "--control", "c.sock"],
+        &["replay", "x.toml", "--rank", "0/2"],
+        &["target", "x.toml"],
+    ] {
+        let output = pktgen(folder.path(), &[part, &flags].concat());
+        let said = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{part:?}: {said}");
+        assert!(said.starts_with("pktgen: --set target.slotss=3: unknown key"), "{part:?}: {said}");
+        let left: Vec<_> = fs::read_dir(folder.path()).expect("a folder").collect();
+        assert_eq!(left.len(), 1, "{part:?}: {left:?}");
+    }
+}
+
+#[test]
 fn what_cannot_be_written_is_refused_before_the_run() {
     let folder = folder(1);
     fs::write(folder.path().join("there.csv"), "x").expect("writable");

@@ -47,7 +47,7 @@ use crate::live::{Sees, View};
 use crate::plan::{Plan, plan, prepare, prepare_share, source};
 use crate::steer::Steering;
 use crate::target::program::Expected;
-use crate::transport::{Pacing, Transport, TransportPlan};
+use crate::transport::{Pacing, Transport};
 
 use declared::{default_metrics, expected};
 pub use find_rate::{
@@ -92,6 +92,8 @@ pub struct Experiment {
     may_launch: bool,
     probes: bool,
     unused: OnceLock<Vec<Unused>>,
+    /// Transports of its points, once these are planned.
+    transports: OnceLock<Vec<&'static dyn Transport>>,
 }
 
 /// Longest name of a folder, in bytes.
@@ -189,6 +191,7 @@ impl Experiment {
             may_launch: false,
             probes: false,
             unused: OnceLock::new(),
+            transports: OnceLock::new(),
         })
     }
 
@@ -235,19 +238,6 @@ impl Experiment {
     /// Returns the overrides that have no effect in a variant.
     pub fn overrides_without_effect(&self) -> Vec<String> {
         self.overrides().into_iter().filter(|text| !self.overrides.contains(text)).collect()
-    }
-
-    /// Returns the transports of `runs`, read once per point, without planning them; studies have none.
-    pub fn transports(&self, runs: &[Run]) -> Result<Vec<&'static dyn Transport>> {
-        let mut seen = HashSet::new();
-        let mut kinds = Vec::new();
-        for run in runs.iter().filter(|run| seen.insert(&run.labels)) {
-            let mut document = self.resolve(run)?;
-            if !study::is_one(&document) {
-                kinds.push(TransportPlan::kind_of(&mut document.section("transport")?)?);
-            }
-        }
-        Ok(kinds)
     }
 
     /// Publishes live statistics of its runs in real time to `view`.
@@ -322,7 +312,7 @@ impl Experiment {
         progress: &(dyn Fn(usize, Progress) + Sync),
     ) -> Result<Vec<Finished>> {
         // Planning every point first finds mistakes before anything is written.
-        let real_time = self.check_points(&mut |_, _| Ok(()))?;
+        let real_time = self.transports()?.iter().any(|kind| kind.capabilities().real_time);
         if self.runs.len() == 1 {
             let task = Task { progress: &|p| progress(0, p), ..Task::whole(stop) };
             let finished = self.run_one(&self.runs[0], out, &task)?;
@@ -418,7 +408,7 @@ impl Experiment {
         for (key, values) in &mut self.axes {
             values.retain(|value| run.labels.get(key) == Some(value));
         }
-        self.runs = vec![run];
+        (self.runs, self.transports) = (vec![run], OnceLock::new());
         Ok(self)
     }
 
@@ -453,19 +443,9 @@ impl Experiment {
             return self.run_study(run, document, dir, task);
         }
         let before = drawn();
-        let plan = self.prepare_share(run, task.share)?;
-        plan.check_wires(task.roles)?;
-        if task.roles.part().is_some() || task.meeting.is_some() {
-            points::refuse_flags(&plan.spec.unused, "run")?;
-            self.keep_unused(&plan.spec.unused);
-        }
+        let plan = self.plan_part(run, task.roles, task.share, task.meeting.is_some())?;
         let mut manifest = self.manifest(run, &plan);
         manifest.rank = task.meeting.map(Meeting::rank);
-        if manifest.rank.is_some() && plan.spec.transport.kind.capabilities().own_time {
-            return Err(Error::config(
-                "transport.kind = \"pcap\": ranks begin at one instant, and time in files is not that of hosts; use another transport",
-            ));
-        }
         let external = plan.spec.is_external();
         if task.roles.part().is_some() && !plan.spec.is_real_time() {
             return Err(Error::config(format!(

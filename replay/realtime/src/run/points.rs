@@ -4,13 +4,60 @@ use std::collections::{HashMap, HashSet};
 use std::path::{Component, Path, PathBuf};
 
 use pktgen_core::config::{Run, Unused};
+use pktgen_core::shard::Shard;
 use pktgen_core::{Error, Result};
 
 use super::{Experiment, study};
 use crate::driver::real_time::Roles;
 use crate::plan::Plan;
+use crate::transport::Transport;
 
 impl Experiment {
+    /// Plans one run of every point, the first time, and returns their transports; studies have none. Mistakes are found before anything is
+    /// opened or written.
+    pub fn transports(&self) -> Result<&[&'static dyn Transport]> {
+        if let Some(kinds) = self.transports.get() {
+            return Ok(kinds);
+        }
+        let mut kinds = Vec::new();
+        self.check_points(&mut |_, plan| {
+            kinds.extend(plan.map(|plan| plan.spec.transport.kind));
+            Ok(())
+        })?;
+        Ok(self.transports.get_or_init(|| kinds))
+    }
+
+    /// Plans the part of a run that a process with these roles and this share of the workers does, and returns its transport; a study has
+    /// none. Ranks begin together.
+    pub fn transports_of_part(
+        &self,
+        run: &Run,
+        roles: Roles,
+        share: Shard,
+        is_rank: bool,
+    ) -> Result<Vec<&'static dyn Transport>> {
+        match study::is_one(&self.resolve(run)?) {
+            true => Ok(Vec::new()),
+            false => Ok(vec![self.plan_part(run, roles, share, is_rank)?.spec.transport.kind]),
+        }
+    }
+
+    /// Plans what a process with these roles and this share of the workers does of a run.
+    pub(super) fn plan_part(&self, run: &Run, roles: Roles, share: Shard, is_rank: bool) -> Result<Plan> {
+        let plan = self.prepare_share(run, share)?;
+        plan.check_wires(roles)?;
+        if roles.part().is_some() || is_rank {
+            refuse_flags(&plan.spec.unused, "run")?;
+            self.keep_unused(&plan.spec.unused);
+        }
+        if is_rank && plan.spec.transport.kind.capabilities().own_time {
+            return Err(Error::config(
+                "transport.kind = \"pcap\": ranks begin at one instant, and time in files is not that of hosts; use another transport",
+            ));
+        }
+        Ok(plan)
+    }
+
     /// Plans one run of every point; returns whether any of them is in real time. `each` is called with each of these runs and its plan, if
     /// it is no study.
     pub(super) fn check_points(&self, each: &mut dyn FnMut(&Run, Option<&Plan>) -> Result<()>) -> Result<bool> {

@@ -269,7 +269,7 @@ impl TransportPlan {
     }
 
     /// Returns the kind that the section names.
-    pub(crate) fn kind_of(section: &mut Section) -> Result<&'static dyn Transport> {
+    fn kind_of(section: &mut Section) -> Result<&'static dyn Transport> {
         let kind: String = section.get("kind", DEFAULT)?;
         find(TRANSPORTS, "transport", &kind, &section.place("kind"))
     }
