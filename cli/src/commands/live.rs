@@ -169,7 +169,7 @@ impl Live {
     /// Reports the progress; `before` is the prefix of the bar's text.
     pub(crate) fn tell(&self, before: &str, progress: &Progress, bar: &ProgressBar, ui: &Ui) {
         let glance = self.view.look(progress).map(Arc::new);
-        if let (Some(glance), Some(exporter)) = (&glance, &self.exporter) {
+        if let Some(exporter) = &self.exporter {
             exporter.publish(glance.clone());
         }
         if let (Some(stats), Some(glance)) = (&self.stats, &glance) {

@@ -234,6 +234,11 @@ impl View {
         Ends { feed: Feed { ring, skipped }, results, sent, device: (device, self.every) }
     }
 
+    /// Ends the statistics of a run: the next one may be in virtual time, and has none.
+    pub(crate) fn end(&self) {
+        *self.watched.lock().unwrap_or_else(PoisonError::into_inner) = None;
+    }
+
     /// Restarts totals at 0; the records are not affected.
     pub fn reset(&self) {
         if let Some(watched) = self.watched.lock().unwrap_or_else(PoisonError::into_inner).as_mut() {
@@ -241,7 +246,7 @@ impl View {
         }
     }
 
-    /// Returns the current statistics; `None` before the first run.
+    /// Returns the current statistics; `None` before the first run in real time, and during runs in virtual time.
     pub fn look(&self, progress: &Progress) -> Option<Glance> {
         self.watched.lock().unwrap_or_else(PoisonError::into_inner).as_mut().map(|watched| watched.look(progress))
     }

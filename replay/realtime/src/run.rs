@@ -438,6 +438,7 @@ impl Experiment {
     }
 
     fn run_one(&self, run: &Run, dir: &Path, task: &Task) -> Result<Finished> {
+        self.view.iter().for_each(|view| view.end());
         let document = self.resolve(run)?;
         if study::is_one(&document) {
             return self.run_study(run, document, dir, task);

@@ -24,7 +24,7 @@ const WRITE: Duration = Duration::from_secs(2);
 /// Pause after a connection could not be accepted.
 const PAUSE: Duration = Duration::from_secs(1);
 
-/// The latest statistics; none before the first run.
+/// The latest statistics; none before the first run, and during runs in virtual time.
 type Latest = Arc<Mutex<Option<Arc<Glance>>>>;
 
 /// Serves until it is dropped.
@@ -57,8 +57,8 @@ impl Exporter {
     }
 
     /// Publishes the current statistics. They are formatted on request.
-    pub(super) fn publish(&self, glance: Arc<Glance>) {
-        *self.latest.lock().unwrap_or_else(PoisonError::into_inner) = Some(glance);
+    pub(super) fn publish(&self, glance: Option<Arc<Glance>>) {
+        *self.latest.lock().unwrap_or_else(PoisonError::into_inner) = glance;
     }
 }
 
@@ -118,7 +118,7 @@ async fn answer(mut stream: TcpStream, latest: Latest) {
     let _ = tokio::time::timeout(WRITE, write).await;
 }
 
-/// Returns the page of the latest statistics; empty before the first.
+/// Returns the page of the latest statistics; empty if there are none.
 fn page(latest: &Latest) -> String {
     // Not locked while it is formatted.
     let glance = latest.lock().unwrap_or_else(PoisonError::into_inner).clone();
@@ -244,11 +244,13 @@ mod tests {
         assert_eq!(page(&latest), "", "no run has begun");
         for sent in [7, 8] {
             let seen = Arc::new(glance(LiveTotals { sent: Some(sent), ..LiveTotals::default() }, sent));
-            exporter.publish(seen.clone());
+            exporter.publish(Some(seen.clone()));
             assert_eq!(page(&latest), text(&seen));
             let kept = latest.lock().expect("no panic").clone().expect("statistics");
             assert!(Arc::ptr_eq(&kept, &seen), "nothing is formatted or copied before a request");
         }
+        exporter.publish(None);
+        assert_eq!(page(&latest), "", "a run in virtual time is in progress");
     }
 
     #[test]

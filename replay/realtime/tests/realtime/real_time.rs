@@ -435,6 +435,30 @@ fn progress_between_runs_has_the_time_of_the_last_one() {
     assert_eq!(finished.len(), 2);
 }
 
+/// What observers see of a run ends when the next one of a sweep begins, which may be in virtual time.
+#[test]
+fn a_run_in_virtual_time_is_not_shown_as_the_run_before() {
+    let folder = tempfile::tempdir().unwrap();
+    let text = text("ring", "", "workers = \"open_loop\"").replace("updates = 400", "updates = 40");
+    let variants = "[[sweep.variants]]\nname = \"wire\"\n[[sweep.variants]]\nname = \"twin\"\ntransport.kind = \"virtual\"\n";
+    let view = Arc::new(View::default());
+    let experiment = Experiment::open(all(), Document::parse(&(text + variants), "test").unwrap()).unwrap();
+    let experiment = experiment.watched_by(view.clone());
+    let seen = Mutex::new(Vec::new());
+    let hear = |runs: usize, progress: Progress| {
+        let shown = view.look(&progress).map(|glance| (glance.name, progress.over));
+        seen.lock().unwrap().push((runs, shown));
+    };
+    let alone = ONE.lock().unwrap_or_else(PoisonError::into_inner);
+    experiment.execute(&folder.path().join("runs"), 1, &AtomicBool::new(false), &hear).unwrap();
+    drop(alone);
+    let seen = seen.into_inner().unwrap();
+    let over = seen.iter().position(|(runs, _)| *runs == 1).unwrap();
+    assert_eq!(seen[over].1, Some(("wire,seed=1".to_owned(), true)), "the end, until the next run begins");
+    let later = &seen[over + 1..];
+    assert!(later.len() > 1 && later.iter().all(|(_, shown)| shown.is_none()), "{later:?}");
+}
+
 /// All workers are at the end of one cable: an answer for a cluster comes once, and all of its workers hear it.
 #[test]
 fn an_answer_for_a_cluster_is_heard_by_all_of_it() {
