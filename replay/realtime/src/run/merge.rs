@@ -79,7 +79,7 @@ pub fn merge(
     let _claim = claim(out)?;
     manifest.files = join_records(&records(&parts, &late), out)?;
     let mut counters = std::mem::take(&mut manifest.counters);
-    counters.frames_again += uncounted_again(&parts, out)?;
+    counters.frames_again += uncounted_again(&parts)?;
     let outcome = RealOutcome {
         counters,
         faults: faults(&parts),
@@ -122,11 +122,11 @@ fn faults(parts: &[Part]) -> Vec<Fault> {
     faults
 }
 
-/// Returns the number of frames with results that came again, by the rows of the whole in `out`, if no workers' part has a count: those of
-/// older versions, and killed ones.
-fn uncounted_again(parts: &[Part], out: &Path) -> Result<u64> {
-    let has_count = |part: &Part| part.name() == PARTS[0] && part.manifest.counters.frames_again > 0;
-    if parts.iter().any(has_count) { Ok(0) } else { frames_again(out) }
+/// Returns the number of frames with results that came again, by their rows, of the workers' parts without a count: those of older
+/// versions, and killed ones.
+fn uncounted_again(parts: &[Part]) -> Result<u64> {
+    let is_uncounted = |part: &&Part| part.name() == PARTS[0] && part.manifest.counters.frames_again == 0;
+    parts.iter().filter(is_uncounted).map(|part| frames_again(&part.dir)).sum()
 }
 
 /// Returns whether parts were killed, and none that receives: the server, and workers without one, or whose device sums `by_key` and sends
@@ -286,8 +286,7 @@ mod tests {
 
     /// A server's count, of copies without rows, does not stand for that of the workers.
     #[test]
-    fn results_that_came_again_are_counted_by_rows_if_no_workers_have_a_count() {
-        let dir = tempfile::tempdir().unwrap();
+    fn results_that_came_again_are_counted_by_the_rows_of_workers_without_a_count() {
         let row = |worker: u32| Reply {
             t_recv: 20,
             t_sent: Some(0),
@@ -299,18 +298,27 @@ mod tests {
             degraded: false,
             again: true,
         };
-        let rows = RecordBatch::try_new(Reply::schema(), Reply::arrays(&[row(0), row(1)])).unwrap();
-        let file = std::fs::File::create(dir.path().join("results.parquet")).unwrap();
-        let mut writer = ArrowWriter::try_new(file, Reply::schema(), None).unwrap();
-        writer.write(&rows).unwrap();
-        writer.close().unwrap();
-        let of = |workers: u64, server: u64| {
-            let mut parts = [part("workers", "a", None), part("server", "a", None)];
-            parts[0].manifest.counters.frames_again = workers;
-            parts[1].manifest.counters.frames_again = server;
-            uncounted_again(&parts, dir.path()).unwrap()
+        let folder = |row: Reply| {
+            let dir = tempfile::tempdir().unwrap();
+            let rows = RecordBatch::try_new(Reply::schema(), Reply::arrays(&[row])).unwrap();
+            let file = std::fs::File::create(dir.path().join("results.parquet")).unwrap();
+            let mut writer = ArrowWriter::try_new(file, Reply::schema(), None).unwrap();
+            writer.write(&rows).unwrap();
+            writer.close().unwrap();
+            dir
         };
-        assert_eq!((of(0, 0), of(0, 3), of(1, 0)), (1, 1, 0));
+        let dirs = [folder(row(0)), folder(row(1))];
+        let of = |workers: [u64; 2], server: u64| {
+            let mut parts = [part("workers", "a", None), part("workers", "a", None), part("server", "a", None)];
+            for (part, dir) in parts.iter_mut().zip(&dirs) {
+                part.dir = dir.path().to_owned();
+            }
+            for (part, count) in parts.iter_mut().zip(workers.into_iter().chain([server])) {
+                part.manifest.counters.frames_again = count;
+            }
+            uncounted_again(&parts).unwrap()
+        };
+        assert_eq!((of([0, 0], 0), of([0, 0], 3), of([5, 0], 0), of([5, 1], 0)), (2, 2, 1, 0));
     }
 
     #[test]
