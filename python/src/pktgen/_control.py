@@ -74,9 +74,10 @@ class Control:
         """Begins to send, where the run was started with `--hold`."""
         return self._change("start")
 
-    def stop(self) -> int:
-        """Ends the run cleanly."""
-        return self._change("stop")
+    def stop(self) -> int | None:
+        """Ends the run cleanly; without a time where no run that can be steered is in progress."""
+        applied: int | None = self._ask("stop")["applied_ps"]
+        return applied
 
     def pause(self) -> int:
         """Sends nothing until `resume`."""

@@ -175,11 +175,17 @@ impl Steering {
         self.lock().as_ref().filter(|run| run.clock.is_some()).map_or_else(SteerState::idle, SteeredRun::state)
     }
 
-    /// Applies a command. Returns when it takes effect, or why it is impossible.
-    pub fn apply(&self, command: SteerCommand) -> Result<Time, String> {
+    /// Applies a command. Returns when it takes effect, or why it is impossible; a stop between runs, and during one that cannot be
+    /// steered, has no time.
+    pub fn apply(&self, command: SteerCommand) -> Result<Option<Time>, String> {
         let mut guard = self.lock();
-        let run = guard.as_mut().filter(|run| run.clock.is_some());
-        let run = run.ok_or("no run is in progress; try again when one is")?;
+        let Some(run) = guard.as_mut().filter(|run| run.clock.is_some()) else {
+            if command != SteerCommand::Stop {
+                return Err("no run that can be steered is in progress; try again when one is".into());
+            }
+            self.stop.store(true, Ordering::Relaxed);
+            return Ok(None);
+        };
         let applied = run.apply(command)?;
         let state = run.state();
         drop(guard);
@@ -189,7 +195,7 @@ impl Steering {
             _ => {}
         }
         (self.tell)(&state, Some(applied));
-        Ok(applied)
+        Ok(Some(applied))
     }
 
     fn lock(&self) -> std::sync::MutexGuard<'_, Option<SteeredRun>> {
@@ -323,5 +329,24 @@ impl SteeredRun {
         self.published.fetch_add(1, Ordering::Release);
         self.last = piece;
         Ok(at)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A sweep may have runs in virtual time, which cannot be steered.
+    #[test]
+    fn a_stop_needs_no_run_that_can_be_steered() {
+        let stop = Arc::new(AtomicBool::new(false));
+        let steering = Steering::new(stop.clone(), Arc::default(), false, None, Box::new(|_, _| {}));
+        for command in [SteerCommand::Pause, SteerCommand::Rate(5.0), SteerCommand::Reset] {
+            let why = steering.apply(command).unwrap_err();
+            assert!(why.contains("no run that can be steered is in progress"), "{why}");
+        }
+        assert!(!stop.load(Ordering::Relaxed));
+        assert_eq!(steering.apply(SteerCommand::Stop), Ok(None));
+        assert!(stop.load(Ordering::Relaxed));
     }
 }
