@@ -157,7 +157,8 @@ pub(crate) fn principle_of_sample(
     let mut counts = sample(curve, counted(truth), rate, updates, seed);
     // With later ranks the proportion is reached no later.
     let least = counts.ranks_for(p).map_or(0, |ranks| counts.count_at(ranks as usize));
-    add_later(&mut counts, curve, least, seed)?;
+    add_later(&mut counts, curve, least, seed)
+        .map_err(|why| format!("{why}; the sample has {rate} (sample_rate) of {updates} (training_updates)"))?;
     let few =
         || format!("{rate} of {updates} updates are too few to say which parameters have {p} of them; raise either");
     counts.ranks_for(p).ok_or_else(few).and_then(|least| fits(least, p, c))
@@ -311,7 +312,10 @@ pub(crate) fn ties(seed: Seed, list: &str) -> u64 {
 pub fn identify(curve: &Curve, hot: u32, rate: f64, updates: f64, seed: Seed) -> Result<HotOrder> {
     let mut counts = sample(curve, counted(hot.into()), rate, updates, seed);
     let least = counts.count_at(hot as usize);
-    add_later(&mut counts, curve, least, seed).map_err(|why| Error::config(format!("workload.curve: {why}")))?;
+    add_later(&mut counts, curve, least, seed).map_err(|why| {
+        let what = format!("{updates}, of which the sample has {rate} (workload.sample_rate)");
+        Error::config(format!("workload.training_updates: {what}: {why} (workload.curve)"))
+    })?;
     let mut ranks = counts.order(ties(seed, "sparse.identify.ties"));
     ranks.truncate(hot as usize);
     match ranks.last().map(|last| counts.of(*last)) {

@@ -13,7 +13,7 @@ use crate::seed::Stream;
 /// Updates of a training: those in its sample, and the others.
 pub(crate) type Updates = [u64; 2];
 
-/// Most divisions if more ranks than that may have enough updates: some seconds.
+/// Most divisions for a training: some seconds.
 const DIVISIONS_MAX: u64 = 20_000_000;
 
 /// A part is left if the chance that any rank has enough updates is below exp(-28), less than 1e-12.
@@ -28,12 +28,14 @@ pub(crate) struct Tail<'a> {
     from: u64,
     /// Parts that are not divided further yet: first rank, one more than the last, updates.
     parts: Vec<(u64, u64, Updates)>,
+    /// Divisions so far.
+    divisions: u64,
 }
 
 impl<'a> Tail<'a> {
     /// The ranks from `from` on, which have `updates` together.
     pub(crate) fn new(curve: &'a Curve, from: u64, updates: Updates, stream: Stream) -> Self {
-        Tail { curve, stream, from, parts: vec![(from, curve.ranks(), updates)] }
+        Tail { curve, stream, from, parts: vec![(from, curve.ranks(), updates)], divisions: 0 }
     }
 
     /// Divides on; returns further ranks with at least `least[0]` updates in the sample or `least[1]` in the whole
@@ -42,11 +44,9 @@ impl<'a> Tail<'a> {
         self.divide(least, DIVISIONS_MAX)
     }
 
-    /// The same; more than `most` divisions are refused if more than `most` ranks may have enough updates.
+    /// The same; more than `most` divisions in all are refused.
     fn divide(&mut self, least: [u64; 2], most: u64) -> Result<Vec<(u64, Updates)>, String> {
-        let sum = |count: fn(&Updates) -> u64| self.parts.iter().map(|(.., updates)| count(updates)).sum::<u64>();
-        let many = sum(|own| own[0]) / least[0] + sum(|own| own[0] + own[1]) / least[1] > most;
-        let (mut found, mut left, mut divisions) = (Vec::new(), Vec::new(), 0);
+        let (mut found, mut left) = (Vec::new(), Vec::new());
         while let Some((from, end, updates)) = self.parts.pop() {
             if !self.may_reach(from, end, updates, least) {
                 left.extend((updates != [0, 0]).then_some((from, end, updates)));
@@ -56,16 +56,16 @@ impl<'a> Tail<'a> {
                 found.push((from, updates));
                 continue;
             }
-            if many && divisions == most {
+            if self.divisions == most {
                 return Err(format!(
                     "too many of the {} parameters after the first {} may be hot: to find those that are takes more \
-                     than {most} divisions of their updates; raise sample_rate or the updates of the training, or \
+                     than {most} divisions of their updates; give the training far more or far fewer updates, or \
                      choose a curve that falls faster",
                     self.curve.ranks() - self.from,
                     self.from
                 ));
             }
-            divisions += 1;
+            self.divisions += 1;
             let middle = from + (end - from) / 2;
             let (lower, upper) = (self.curve.between(from, middle), self.curve.between(middle, end));
             let share = lower / (lower + upper);
@@ -159,15 +159,23 @@ mod tests {
         assert_eq!(Tail::new(&curve, 1 << 40, [0, 0], Seed(1).stream("test", 0, 0)).reach([1, 1]), Ok(Vec::new()));
     }
 
+    /// Each of 10,000 ranks takes some 40 divisions: the limit is that of the work, not of the ranks that are found.
     #[test]
     fn a_curve_that_does_not_fall_is_refused() {
         let curve = Curve::zipf(1 << 50, 0.0).unwrap();
         let tail = || Tail::new(&curve, 200_000, [10_000, 0], Seed(1).stream("test", 0, 0));
-        let why = tail().divide([1, u64::MAX], 9999).unwrap_err();
-        let parts = ["after the first 200000", "9999", "parameters", "sample_rate", "updates of the training"];
+        let why = tail().divide([1, u64::MAX], 100_000).unwrap_err();
+        let parts = ["after the first 200000", "100000 divisions", "parameters", "far more or far fewer updates"];
         assert!(parts.iter().all(|part| why.contains(part)), "{why}");
-        // As many ranks are found, however many divisions they take.
-        assert_eq!(tail().divide([1, u64::MAX], 10_000).unwrap().len(), 10_000);
+        let mut enough = tail();
+        assert_eq!(enough.divide([1, u64::MAX], 1_000_000).unwrap().len(), 10_000);
+        assert!((100_000..1_000_000).contains(&enough.divisions), "{}", enough.divisions);
+        // Divisions for lower and lower counts add up.
+        let (curve, most) = (Curve::mandelbrot(1 << 40, 1.2, 500.0).unwrap(), enough.divisions);
+        let mut tail = Tail::new(&curve, 1000, [2000, 0], Seed(1).stream("test", 0, 0));
+        tail.divide([3, u64::MAX], most).unwrap();
+        let so_far = tail.divisions;
+        assert!(so_far > 0 && tail.divide([1, u64::MAX], so_far).is_err());
     }
 
     /// In a long training no later rank comes near the last hot one, however many later ranks there are.

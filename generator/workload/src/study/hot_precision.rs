@@ -144,7 +144,8 @@ impl Training {
                 // Longer lists may need fewer still: by halves, since each takes a sort.
                 *least = if needed < *least { needed.min(*least / 2).max(1) } else { *least };
             }
-            let found = tail.reach(least).map_err(|why| Error::config(format!("study.curve: {why}")))?;
+            let refused = |why: String| Error::config(format!("study.updates: {}: {why} (study.curve)", self.updates));
+            let found = tail.reach(least).map_err(refused)?;
             if found.is_empty() {
                 break (orders, stops);
             }
