@@ -367,7 +367,8 @@ impl Ledger {
         all.iter().map(fates::Fates::balance).collect()
     }
 
-    /// Returns whether a result is under way, or a part of one; false for other families.
+    /// Returns whether a result is under way, or a part of one; false for other families. Of a sum by key the rows of a dropped result
+    /// would be those of a dropped copy of the packet that opened it, which do not decide its fate.
     pub(crate) fn is_result_under_way(&mut self, packet: PacketId) -> bool {
         match &mut self.account {
             Account::Results(own) => own.is_under_way(packet),

@@ -156,8 +156,8 @@ const HELD_MAX: usize = 4096;
 /// Events between two checks of the stop flag and updates of the progress bar.
 const CHECK_EVERY: u64 = 1 << 14;
 
-/// Gives the devices slots for their timers, and lets them collect dropped results where there is no server: what a server's results sum
-/// has been delivered.
+/// Gives the devices slots for their timers, and lets them collect dropped results where there is no server: what the results of ATP's
+/// server sum has been delivered, and those of Libra are parts of a sum ([`Ledger::is_result_under_way`]).
 fn set_up_devices(places: &mut [Place], slots: &mut Vec<Slot>) {
     let is_served = places.iter().any(|place| matches!(place, Place::Server(_)));
     for (id, place) in places.iter_mut().enumerate() {
