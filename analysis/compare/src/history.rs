@@ -556,20 +556,17 @@ pub fn page(series: &[Series]) -> String {
             let most = short.iter().map(|one| one.values.len()).max().unwrap_or(0);
             ("open", format!("{}: too few to detect a change ({RUNS_MIN} are needed).", counted(most)))
         }
-        (_, 0) => {
-            let hidden = series.iter().filter(|one| one.is_short_for_stretches()).count();
-            let whole = changed == 0 && hidden == 0 && series.iter().all(|one| one.without == 0);
-            let more = match hidden {
+        (_, n) => {
+            let hidden = series.iter().filter(|one| !one.is_short() && one.is_short_for_stretches()).count();
+            let whole = changed + n + hidden == 0 && series.iter().all(|one| one.without == 0);
+            let few = |which: &str, n: usize, what: &str| match n {
                 0 => String::new(),
-                1 => "; 1 has too few runs to detect one that was taken back".to_owned(),
-                n => format!("; {n} have too few runs to detect one that was taken back"),
+                1 => format!("; 1{which} has too few runs to detect {what}"),
+                n => format!("; {n}{which} have too few runs to detect {what}"),
             };
-            (if whole { "fine" } else { "open" }, format!("{changed} of {all} series have a change{more}."))
+            let more = few(" more", n, "one") + &few("", hidden, "one that was taken back");
+            (if whole { "fine" } else { "open" }, format!("{changed} of {} series have a change{more}.", all - n))
         }
-        (_, n) => (
-            "open",
-            format!("{changed} of {} series have a change; {n} more have too few runs to detect one.", all - n),
-        ),
     };
     let fewest = series.iter().map(|one| one.values.len()).filter(|n| *n >= STRETCH_RUNS_MIN).min();
     let shortest = fewest.and_then(|n| Some(format!(" (of {n}, it needs to last {})", shortest_stretch(n)?)));

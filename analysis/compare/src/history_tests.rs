@@ -326,6 +326,19 @@ fn a_page_names_the_shortest_change_that_can_be_taken_back_and_found() {
     let (page, text) = shown(12, 1.0);
     assert!(page.contains(few) && text.contains(few) && !page.contains("verdict fine"), "{text}");
     assert!(page.contains("0 of 1 series have a change; 1 has too few runs to detect one that was taken back."));
+    // Beside it, series that are too short for any change.
+    let beside = |with_loss: std::ops::Range<usize>| {
+        let mut entries: Vec<Entry> = (0..12).map(|i| entry(i, 100.0 + (i % 2) as f64)).collect();
+        for (_, entry) in entries.iter_mut().enumerate().filter(|(i, _)| !with_loss.contains(i)) {
+            entry.points[0].medians.remove("loss");
+        }
+        let metrics = ["aom_mean/cluster".to_owned(), "loss".to_owned()];
+        super::page(&History { entries, damaged: vec![] }.series(&metrics))
+    };
+    let taken_back = "1 has too few runs to detect one that was taken back.";
+    let both = format!("0 of 1 series have a change; 1 more has too few runs to detect one; {taken_back}");
+    assert!(beside(7..12).contains(&both));
+    assert!(beside(0..12).contains(&format!("0 of 2 series have a change; {taken_back}")));
     // Equal values have no such change.
     let (page, text) = shown(12, 0.0);
     assert!(page.contains("verdict fine") && !text.contains(few), "{text}");
