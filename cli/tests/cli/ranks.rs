@@ -370,6 +370,15 @@ fn on_two_hosts(dir: &Path, errors_ns: [Option<&str>; 2]) {
     }
 }
 
+/// Changes the server's part as if its host's clock were so much further behind. It is no rank then: those begin at one instant.
+fn server_is_behind(dir: &Path, ms: u64) {
+    let mut changed = manifest(&dir.join("job/rank-2"));
+    changed.as_object_mut().expect("a manifest").remove("rank");
+    changed["anchor_unix_ns"] = (changed["anchor_unix_ns"].as_u64().expect("a time") - ms * 1_000_000).into();
+    let changed = pktgen_core::record::digest::seal(&changed.to_string());
+    fs::write(dir.join("job/rank-2/manifest.json"), changed).expect("writable");
+}
+
 fn ages_need_clocks_that_somebody_keeps(dir: &Path) {
     let joined = |out: &str, flags: &[&str]| {
         let words = [&["merge", "job/rank-0", "job/rank-1", "job/rank-2", "-o", out], flags].concat();
@@ -394,6 +403,12 @@ fn ages_need_clocks_that_somebody_keeps(dir: &Path) {
     on_two_hosts(dir, [Some("500"), Some("700")]);
     let (error, reasons, lines) = joined("kept", &[]);
     assert!(error == "1200" && reasons.contains("1.200 us apart") && lines.contains("\"aom_mean\""), "{reasons}");
+    server_is_behind(dir, 50);
+    for (out, flags, bound) in [("drifted", &[][..], "1.200 us"), ("untrue", &["--clock-error", "10us"], "10.000 us")] {
+        let (error, reasons, lines) = joined(out, flags);
+        assert!(error == "unknown" && !lines.contains("\"aom_mean\""), "{lines}");
+        assert!(reasons.contains("withheld") && reasons.contains(&format!("not {bound} at most")), "{reasons}");
+    }
 }
 
 #[test]

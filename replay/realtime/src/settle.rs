@@ -3,6 +3,7 @@
 //! The three streams are merged in the order of time (at equal times, sent rows before books before received rows) and
 //! passed to the ledger, with the gradients that the source recomputes.
 
+pub(crate) mod early;
 mod sums;
 
 use std::collections::{HashMap, HashSet};

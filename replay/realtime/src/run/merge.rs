@@ -22,6 +22,7 @@ use crate::capture::{PartDirs, claim, join_records, write_manifest};
 use crate::catalogue::Catalogue;
 use crate::driver::real_time::{RealOutcome, Roles};
 use crate::plan::{Plan, source};
+use crate::settle::early::{self, Early};
 use crate::settle::frames_again;
 use crate::target::program::Expected;
 use agreement::Agreement;
@@ -68,7 +69,6 @@ pub fn merge(
         let of_part = |note| Note::OfPart { part: part.label(), note: Box::new(note) };
         manifest.incidents.notes.extend(part.verified.note().map(of_part));
     }
-    Agreement::of(&parts, clock_error).tell(&mut manifest);
     manifest.host.extend(skew.iter().flat_map(Skew::facts));
     let name = workers.dir.join("manifest.json").display().to_string();
     let experiment = Experiment::open(catalogue, Document::parse(&workers.manifest.config, &name)?)?;
@@ -78,6 +78,12 @@ pub fn merge(
     parts.iter().try_for_each(|part| check_profile(&plan, &part.manifest))?;
     let _claim = claim(out)?;
     manifest.files = join_records(&records(&parts, &late), out)?;
+    let agreement = Agreement::of(&parts, clock_error);
+    let early = match agreement.bound() {
+        Some(bound) if !plan.parts.ledger.is_nameless() => early::arrivals(out, bound)?,
+        _ => Early::default(),
+    };
+    agreement.after(early).tell(&mut manifest);
     let mut counters = std::mem::take(&mut manifest.counters);
     counters.frames_again += uncounted_again(&parts)?;
     let outcome = RealOutcome {

@@ -362,3 +362,41 @@ fn a_payload_that_a_killed_server_cut_is_no_wrong_sum() {
     assert_eq!(found(3), (1, 0));
     assert_eq!(found(5), (2, 1), "the last packet came, and is too short");
 }
+
+/// Clocks of parts are apart by at least as much as a row lies before those that it follows. Further attempts are no reference.
+#[test]
+fn rows_before_those_that_they_follow_are_counted() {
+    let row = |t: Time, seq: u32, attempt: u8| Sent {
+        t_gen: t,
+        t_due: t,
+        t_sent: Some(t),
+        cluster: Some(0),
+        job: None,
+        worker: 0,
+        seq,
+        attempt,
+        block: None,
+        bytes: 100,
+        reward: None,
+        heat: None,
+    };
+    let book = |t: Time, seq: u32, action: Action| Book {
+        t,
+        node: 0,
+        packet_in: id(0, seq, 0),
+        action,
+        packet_out: None,
+        reason: None,
+    };
+    let dir = tempfile::tempdir().unwrap();
+    write(dir.path(), &[row(0, 0, 0), row(100, 1, 0), row(200, 2, 0), row(900, 1, 1)]);
+    write(dir.path(), &[book(30, 1, Action::Arrived), book(45, 1, Action::Departed), book(230, 2, Action::Departed)]);
+    // Nobody sent the last one.
+    let arrived = [(70, id(0, 0, 0)), (60, id(0, 1, 1)), (150, id(0, 2, 0)), (40, id(0, 9, 0))];
+    write(dir.path(), &arrived.map(|(t, packet)| received(t, packet, None, &[])));
+    let counted = |bound| early::arrivals(dir.path(), bound).unwrap();
+    assert_eq!([0, 45, 50].map(|bound| (counted(bound).rows, counted(bound).most)), [(2, 50), (1, 50), (0, 50)]);
+    assert_eq!(early::at_device(dir.path()).unwrap(), 80, "an arrival before its departure");
+    write(dir.path(), &[book(30, 1, Action::Arrived), book(20, 2, Action::Departed)]);
+    assert_eq!(early::at_device(dir.path()).unwrap(), 180, "before its transmission");
+}

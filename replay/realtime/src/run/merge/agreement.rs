@@ -4,6 +4,7 @@ use pktgen_core::record::{Manifest, Note};
 use pktgen_core::time::{NS, Time};
 
 use super::parts::{PARTS, Part};
+use crate::settle::early::Early;
 
 /// The fact of a part with the maximum error of its wall clock, in ns; missing if that clock was not synchronised.
 pub(super) const CLOCK_ERROR: &str = "clock.error_ns";
@@ -49,6 +50,27 @@ impl Agreement {
         Agreement::Within(worst(PARTS[0]) + worst(PARTS[2]))
     }
 
+    /// Returns the maximum offset, if it is known and not of one clock.
+    pub(super) fn bound(&self) -> Option<Time> {
+        match self {
+            Agreement::Within(ns) => Some(Time::try_from(*ns).unwrap_or(Time::MAX).saturating_mul(NS)),
+            Agreement::One | Agreement::Unknown(_) => None,
+        }
+    }
+
+    /// Returns what is left of it after arrivals were compared with transmissions: those earlier by more than the bound disprove it.
+    pub(super) fn after(self, early: Early) -> Self {
+        match self {
+            Agreement::Within(ns) if early.rows > 0 => Agreement::Unknown(format!(
+                "it is {:.3} ms at least, and not {:.3} us at most: {} packets arrived before they were sent by more than that",
+                early.most as f64 / 1e9,
+                ns as f64 / 1e3,
+                early.rows
+            )),
+            other => other,
+        }
+    }
+
     /// Adds the note for readers to the manifest of the whole.
     pub(super) fn tell(&self, manifest: &mut Manifest) {
         let note = match self {
@@ -86,6 +108,17 @@ mod tests {
         assert_eq!(Agreement::of(&one_free, Some(2_000 * NS)), Agreement::Within(2_000));
         let nowhere = [part("workers", "", None), part("server", "", None)];
         assert!(matches!(of(&nowhere), Agreement::Unknown(_)), "no boot is no proof of one host");
+    }
+
+    #[test]
+    fn arrivals_before_their_transmission_disprove_a_bound() {
+        let within = Agreement::Within(1_000);
+        assert_eq!(within.bound(), Some(1_000 * NS));
+        assert_eq!(within.clone().after(Early { rows: 0, most: 900 * NS }), within);
+        let early = Early { rows: 6518, most: 49_455_760_000 };
+        let Agreement::Unknown(why) = within.after(early) else { panic!("it holds no more") };
+        assert!(why.contains("49.456 ms at least, and not 1.000 us at most: 6518 packets"), "{why}");
+        assert_eq!((Agreement::One.bound(), Agreement::One.after(early)), (None, Agreement::One), "one clock");
     }
 
     #[test]
