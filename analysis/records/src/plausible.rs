@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use pktgen_core::config::Document;
 use pktgen_core::record::{Fault, Manifest, Note, RECEIVED, SENT};
-use pktgen_core::time::{MS, SECOND, Time};
+use pktgen_core::time::{MS, NS, SECOND, Time};
 use pktgen_core::{Error, Result};
 
 use crate::columns::{ReceivedColumns, SentColumns};
@@ -22,6 +22,8 @@ const LONGEST: Time = 30 * 24 * 3600 * SECOND;
 pub(crate) struct Plausible {
     dir: PathBuf,
     slack: Time,
+    /// The same for arrivals: clocks of hosts may be further apart, within a known bound.
+    arrival_slack: Time,
     /// Whether frames left at top speed, without waiting for their schedule.
     top: bool,
     one_clock: bool,
@@ -51,10 +53,16 @@ impl Plausible {
         let is_set = || Document::parse(&manifest.config, "config").is_ok_and(asked);
         let top = noted || (sent_by != Some("virtual") && is_set());
         let slack = if sent_by == Some("virtual") { 0 } else { SLACK };
+        let within = manifest.validity.notes.iter().find_map(|note| match note {
+            Note::ClocksWithin { ns } => Some(i64::try_from(*ns).unwrap_or(i64::MAX).saturating_mul(NS)),
+            _ => None,
+        });
+        let arrival_slack = slack.max(within.unwrap_or(0).min(LONGEST));
         let damage: Vec<String> =
             manifest.validity.faults.iter().filter(|fault| is_damage(fault)).map(Fault::to_string).collect();
         let damage = damage.join("; ");
-        Plausible { dir: dir.to_owned(), slack, top, one_clock: sent_by == received_by, ages, damage }
+        let one_clock = sent_by == received_by;
+        Plausible { dir: dir.to_owned(), slack, arrival_slack, top, one_clock, ages, damage }
     }
 
     /// Refuses an arrival whose header, damaged on its way or in the device, can be the cause: the run's own verdict has the reason.
@@ -99,10 +107,10 @@ impl Plausible {
             received.t_recv_ps.iter().enumerate().filter(|(row, _)| is_update(received.cluster[*row]))
         {
             let (made, place) = (received.newest_gen_ps[row], first_row + row);
-            if !(-self.slack..LONGEST).contains(&arrived) {
+            if !(-self.arrival_slack..LONGEST).contains(&arrived) {
                 return self.refuse(RECEIVED, place, format!("t_recv_ps = {arrived} is no time of a run"));
             }
-            if self.ages && !self.top && arrived < made.saturating_sub(self.slack) {
+            if self.ages && !self.top && arrived < made.saturating_sub(self.arrival_slack) {
                 let what = format!("t_recv_ps = {arrived} lies before newest_gen_ps = {made}: a negative age");
                 return self.refuse_header(place, what);
             }
@@ -158,6 +166,25 @@ mod tests {
         assert_eq!(read("monotonic", top, ahead), Ok(()));
         assert!(read("monotonic", "[transport]\npacing = \"deadlines\"\n", ahead).is_err());
         assert!(read("virtual", top, ahead).is_err(), "virtual time does not pace");
+    }
+
+    /// Clocks of hosts that differ by more than the tolerance, within a bound that the user stated.
+    #[test]
+    fn arrivals_are_as_early_as_clocks_may_differ() {
+        let mut story = Story::new();
+        story.sent_seq(0, 0, 1_000, Some(1_000), 0).received_seq(-150 * MS, 0, 0, 1_000, 1);
+        let mut manifest = story.manifest();
+        for column in ["sent.t_sent_ps", "received.t_recv_ps"] {
+            manifest.clocks.insert(column.into(), "monotonic".into());
+        }
+        let mut read = |notes: &[Note]| {
+            manifest.validity.notes = notes.to_vec();
+            Plausible::of(Path::new("run"), &manifest, true).received(&story.records.received, 0)
+        };
+        assert!(read(&[]).is_err());
+        assert!(read(&[Note::ClocksWithin { ns: 149_999_000 }]).is_err());
+        assert!(read(&[Note::ClocksWithin { ns: 5_000_000_000 }]).is_ok());
+        assert!(read(&[Note::ClocksWithin { ns: u64::MAX }]).is_ok());
     }
 
     #[test]

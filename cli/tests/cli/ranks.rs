@@ -409,6 +409,9 @@ fn ages_need_clocks_that_somebody_keeps(dir: &Path) {
         assert!(error == "unknown" && !lines.contains("\"aom_mean\""), "{lines}");
         assert!(reasons.contains("withheld") && reasons.contains(&format!("not {bound} at most")), "{reasons}");
     }
+    server_is_behind(dir, 150);
+    let (error, _, lines) = joined("far", &["--clock-error", "5s"]);
+    assert!(error == "5000000000" && lines.contains("\"aom_mean\""), "{lines}");
 }
 
 #[test]
