@@ -386,6 +386,8 @@ fn ages_need_clocks_that_somebody_keeps(dir: &Path) {
         assert!(output.status.success(), "{}", said(&output));
         let lines = pktgen(dir, &["analyze", out, "--json"]);
         assert!(lines.status.success(), "{}", said(&lines));
+        let wrong = pktgen(dir, &["analyze", out, "--wrong"]);
+        assert!(wrong.status.success(), "{}", said(&wrong));
         let reasons = manifest(&dir.join(out))["validity"].to_string();
         (manifest(&dir.join(out))["host"]["clocks.error_ns"].clone(), reasons, said(&lines))
     };

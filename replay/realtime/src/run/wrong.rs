@@ -23,7 +23,7 @@ use crate::catalogue::Catalogue;
 use crate::ledger::PayloadValues;
 use crate::settle::{LanesOf, PacketSeen, SumFound, WrongSum, settle_watched};
 
-/// Offsets of the clocks of a run's parts, tried in order until the number of wrong sums matches the run's.
+/// Offsets of the clocks of a run's parts, tried in order until the numbers of wrong sums and of strangers are the run's.
 const SLACKS: [Time; 3] = [0, 100 * MS, HORIZON / 2];
 /// Bytes that may follow the values of a payload: none, or a checksum.
 const BEHIND: [usize; 2] = [0, 4];
@@ -111,6 +111,8 @@ struct WrongSearch {
     pending: Vec<WrongPending>,
     found: u64,
     wrong: u64,
+    /// Rows about packets that nobody sent, or that had already ended.
+    strangers: u64,
     received: u64,
     unchecked: u64,
     /// Rows that were found, and their index in the list.
@@ -137,13 +139,14 @@ pub fn wrong_packets(catalogue: &'static Catalogue, dir: &Path, most: usize, wai
         planned(&experiment, &manifest)?;
     }
     let counted = manifest.incidents.unproven_sums().unwrap_or(manifest.counters.sums_wrong);
+    let off = |all: &WrongSearch| all.wrong.abs_diff(counted) + all.strangers.abs_diff(manifest.strangers);
     let mut all = WrongSearch::read(&experiment, &manifest, dir, most, SLACKS[0])?;
     for slack in &SLACKS[1..] {
-        if all.wrong == counted {
+        if off(&all) == 0 {
             break;
         }
         let other = WrongSearch::read(&experiment, &manifest, dir, most, *slack)?;
-        if other.wrong.abs_diff(counted) < all.wrong.abs_diff(counted) {
+        if off(&other) < off(&all) {
             all = other;
         }
     }
@@ -205,6 +208,7 @@ impl WrongSearch {
             pending: Vec::new(),
             found: 0,
             wrong: 0,
+            strangers: 0,
             received: 0,
             unchecked: 0,
             rows: HashMap::new(),
@@ -222,6 +226,7 @@ impl WrongSearch {
         self.forwards = unseen.is_some_and(|unseen| !unseen.merges);
         let settled =
             settle_watched(dir, experiment.updates(run)?.as_mut(), ledger, slack, &mut |seen| self.seen(seen))?;
+        self.strangers = settled.ledger.strangers();
         if let Some(lanes) = LanesOf::checkable(manifest) {
             let updates = &mut experiment.updates(run)?;
             let proven = settled.found_by_lanes(dir, lanes, updates.as_mut(), &mut |found| self.by_lanes(&found))?;
