@@ -414,6 +414,9 @@ fn ages_need_clocks_that_somebody_keeps(dir: &Path) {
     server_is_behind(dir, 150);
     let (error, _, lines) = joined("far", &["--clock-error", "5s"]);
     assert!(error == "5000000000" && lines.contains("\"aom_mean\""), "{lines}");
+    on_two_hosts(dir, [None, None]);
+    let (error, reasons, lines) = joined("free", &[]);
+    assert!(error == "unknown" && reasons.contains("withheld") && !lines.contains("\"aom_mean\""), "{reasons}");
 }
 
 #[test]

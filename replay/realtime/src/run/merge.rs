@@ -11,7 +11,7 @@ use pktgen_core::record::{
     CONTROLS, Counters, Fault, Incidents, InterfaceCounts, Manifest, Note, PacingCounts, QueueCounts, RunState,
     STAMPS_RECEIVED, STAMPS_SENT,
 };
-use pktgen_core::time::{MS, Time};
+use pktgen_core::time::{HORIZON, MS, Time};
 use pktgen_core::{Error, Result};
 
 use super::declared::expected;
@@ -31,8 +31,10 @@ use parts::{PARTS, Part, anchors, find_parts, same_run, same_time};
 pub(super) use parts::shared_config;
 pub use skew::Skew;
 
-/// Maximum assumed offset of clocks of different hosts, unless the user states a larger one.
+/// Assumed offset of clocks of different hosts, unless the user states a larger one, or records show it.
 const SLACK: Time = 100 * MS;
+/// Maximum offset: times of runs are below the horizon.
+const SLACK_MAX: Time = HORIZON / 2;
 
 /// A joined run.
 #[derive(Debug, Clone)]
@@ -61,7 +63,8 @@ pub fn merge(
     let (late, one_host) = anchors(&parts)?;
     // Senders' records are in the time of their schedules, which is the same for all: the parts may be apart by the difference.
     let spread = parts.iter().zip(&late).filter(|(part, _)| part.name() == PARTS[0]).map(|(_, late)| late.abs());
-    let slack = if one_host { spread.max().unwrap_or(0) } else { SLACK.max(clock_error.unwrap_or(0)) };
+    let slack =
+        if one_host { spread.max().unwrap_or(0) } else { SLACK.max(clock_error.unwrap_or(0)).min(SLACK_MAX) };
     same_time(&parts, &late, slack)?;
     let skew = Skew::of(&parts, one_host, clock_error)?;
     let mut manifest = joined(&parts, &late, one_host);
@@ -79,11 +82,15 @@ pub fn merge(
     let _claim = claim(out)?;
     manifest.files = join_records(&records(&parts, &late), out)?;
     let agreement = Agreement::of(&parts, clock_error);
-    let early = match agreement.bound() {
-        Some(bound) if !plan.parts.ledger.is_nameless() => early::arrivals(out, bound)?,
-        _ => Early::default(),
-    };
+    let (mut early, mut apart) = (Early::default(), 0);
+    // Packets without ids cannot be compared.
+    if !one_host && !plan.parts.ledger.is_nameless() {
+        early = early::arrivals(out, agreement.bound().unwrap_or(Time::MAX))?;
+        apart = early.most.max(early::at_device(out)?);
+    }
     agreement.after(early).tell(&mut manifest);
+    // Rows that were not compared may lie further apart than others.
+    let slack = slack.max(apart.saturating_add(slack / 2).min(SLACK_MAX));
     let mut counters = std::mem::take(&mut manifest.counters);
     counters.frames_again += uncounted_again(&parts)?;
     let outcome = RealOutcome {
