@@ -174,13 +174,24 @@ impl Part {
         self.manifest.anchor_unix_ns > 0 || !self.fact("clock.boot_id").is_empty()
     }
 
-    /// Returns the beginning of its time: on the clock of its host if `one_host`, else on its wall clock.
-    pub(super) fn anchor_ns(&self, one_host: bool) -> Result<i64> {
-        if !one_host {
-            return Ok(self.manifest.anchor_unix_ns as i64);
-        }
+    /// Returns the beginning of its time on the monotonic clock of its boot.
+    fn monotonic_ns(&self) -> Result<i64> {
         let text = self.fact("clock.anchor_monotonic_ns");
         text.parse().map_err(|_| Error::data(&self.given, format!("its clock's anchor \"{text}\" is no number")))
+    }
+
+    /// Returns the beginning of its time on the wall clock of the first of `parts` with its boot: those of one boot are joined by the monotonic
+    /// clock.
+    pub(super) fn anchor_ns(&self, parts: &[Part]) -> Result<i64> {
+        let boot = self.fact("clock.boot_id");
+        let first = parts.iter().find(|part| part.began() && part.fact("clock.boot_id") == boot);
+        match first.filter(|_| !boot.is_empty()) {
+            Some(first) => {
+                let after = self.monotonic_ns()?.saturating_sub(first.monotonic_ns()?);
+                Ok((first.manifest.anchor_unix_ns as i64).saturating_add(after))
+            }
+            None => Ok(self.manifest.anchor_unix_ns as i64),
+        }
     }
 }
 
@@ -306,18 +317,18 @@ fn first_difference(a: &str, b: &str) -> Option<String> {
     }
 }
 
-/// Returns the delay of each part's start relative to the first one, and whether it is by the same clock.
+/// Returns the delay of each part's start relative to the first one, and whether all are by the same clock.
 pub(super) fn anchors(parts: &[Part]) -> Result<(Vec<Time>, bool)> {
     let Some(first) = parts.iter().find(|part| part.began()) else { return Ok((vec![0; parts.len()], true)) };
     let boot = first.fact("clock.boot_id");
     let mut began = parts.iter().filter(|part| part.began());
     let one_host = !boot.is_empty() && began.all(|part| part.fact("clock.boot_id") == boot);
-    let base = first.anchor_ns(one_host)?;
+    let base = first.anchor_ns(parts)?;
     let late = |part: &Part| {
         if !part.began() {
             return Ok(0);
         }
-        let after_ns = part.anchor_ns(one_host)?.checked_sub(base);
+        let after_ns = part.anchor_ns(parts)?.checked_sub(base);
         after_ns.and_then(|ns| ns.checked_mul(NS)).filter(|late| late.abs() < HORIZON).ok_or_else(|| {
             Error::config(format!(
                 "{} and {} did not run at the same time: their clocks are more than {} apart",
@@ -391,5 +402,25 @@ mod tests {
         }
         let why = same_run(&with("workers", Some("q")), &server).unwrap_err().to_string();
         assert!(why.contains("contents of target.profile with hashes q and p; run all parts with the same"), "{why}");
+    }
+
+    /// The wall clock may be set between the starts of two parts of one boot, and another part may be elsewhere.
+    #[test]
+    fn parts_of_one_boot_are_joined_by_its_monotonic_clock() {
+        let at = |name: &str, boot: &str, monotonic_ns: i64, unix_ns: u64| {
+            let mut part = part(name, boot, None);
+            part.manifest.host.insert("clock.anchor_monotonic_ns".to_owned(), monotonic_ns.to_string());
+            part.manifest.anchor_unix_ns = unix_ns;
+            part
+        };
+        let late = |device: Part, server: Part| {
+            let (late, one_host) = anchors(&[at("workers", "a", 1_000, 10_000), device, server]).unwrap();
+            (late[0], late[1] / NS, late[2] / NS, one_host)
+        };
+        assert_eq!(late(at("device", "a", 900, 5), at("server", "a", 1_500, 6)), (0, -100, 500, true));
+        let elsewhere = || at("device", "b", 77, 10_300);
+        assert_eq!(late(elsewhere(), at("server", "a", 1_500, 2_000_000)), (0, 300, 500, false));
+        assert_eq!(late(elsewhere(), at("server", "b", 177, 2_000_000)), (0, 300, 400, false));
+        assert_eq!(late(elsewhere(), at("server", "", 1_500, 10_020)), (0, 300, 20, false), "no boot");
     }
 }

@@ -25,7 +25,7 @@ impl Skew {
         let mut senders = Vec::new();
         for part in parts.iter().filter(|part| part.name() == PARTS[0] && part.began()) {
             if let Ok(late_ns) = part.fact(FIRST_LATE).parse::<i64>() {
-                senders.push((part.anchor_ns(one_host)? + late_ns, part));
+                senders.push((part.anchor_ns(parts)? + late_ns, part));
             }
         }
         let first = senders.iter().min_by_key(|(t, _)| *t);
