@@ -245,16 +245,20 @@ pub(super) fn complete(
 pub(super) fn read<T: DeserializeOwned>(path: &Path) -> Result<T> {
     check_regular(path)?;
     let text = std::fs::read(path).map_err(Error::io("read", path))?;
-    let value: serde_json::Value = serde_json::from_slice(&text)
+    let value = of_known_version(path, &text)?;
+    digest::is_sealed(path, &text)?;
+    serde_json::from_value(value).map_err(|e| Error::data(path, format!("it is not what it should be: {e}")))
+}
+
+/// Parses a manifest of either kind; refuses one of a newer version.
+pub(super) fn of_known_version(path: &Path, text: &[u8]) -> Result<serde_json::Value> {
+    let value: serde_json::Value = serde_json::from_slice(text)
         .map_err(|e| Error::data(path, format!("it is not JSON: {e}; it may be truncated")))?;
     match value.get("version").and_then(serde_json::Value::as_u64) {
         None => Err(Error::data(path, "it has no \"version\"; is it from pktgen?")),
         Some(version) if version > u64::from(MANIFEST_VERSION) => {
             Err(Error::data(path, format!("version {version} is newer than {MANIFEST_VERSION}; update pktgen")))
         }
-        Some(_) => {
-            digest::is_sealed(path, &text)?;
-            serde_json::from_value(value).map_err(|e| Error::data(path, format!("it is not what it should be: {e}")))
-        }
+        Some(_) => Ok(value),
     }
 }

@@ -12,6 +12,7 @@ use pktgen_core::units::Span;
 use pktgen_core::{Error, Result};
 
 use super::super::ranks::writes;
+use super::super::shard::of_known_version;
 use super::super::text;
 use crate::capture::recover;
 use crate::catalogue::Catalogue;
@@ -76,8 +77,8 @@ fn read_manifest(dir: &Path, waived: bool) -> Result<(Manifest, Verified)> {
             path.display()
         ))
     })?;
-    let manifest: Manifest =
-        serde_json::from_slice(&text).map_err(|e| Error::data(&path, format!("not a run manifest: {e}")))?;
+    let manifest: Manifest = serde_json::from_value(of_known_version(&path, &text)?)
+        .map_err(|e| Error::data(&path, format!("not a run manifest: {e}")))?;
     let verified = if waived { Verified::Waived } else { verify_run(dir, &text, &manifest.files)? };
     Ok((manifest, verified))
 }
@@ -298,6 +299,8 @@ pub(super) fn same_run(one: &Part, other: &Part) -> Result<()> {
         && a != b
     {
         format!("contents of target.profile with hashes {a} and {b}; run all parts with the same profile")
+    } else if a.tool != b.tool {
+        format!("tools {} and {}; run all parts with the same build", a.tool, b.tool)
     } else if together(one) && together(other) && a.anchor_unix_ns != b.anchor_unix_ns {
         "ranks that did not begin at the same instant".to_owned()
     } else {
@@ -385,6 +388,8 @@ pub(super) mod testing {
 
 #[cfg(test)]
 mod tests {
+    use pktgen_core::record::MANIFEST_VERSION;
+
     use super::testing::part;
     use super::*;
 
@@ -402,6 +407,29 @@ mod tests {
         }
         let why = same_run(&with("workers", Some("q")), &server).unwrap_err().to_string();
         assert!(why.contains("contents of target.profile with hashes q and p; run all parts with the same"), "{why}");
+    }
+
+    #[test]
+    fn parts_of_different_builds_are_not_of_one_run() {
+        let (workers, mut server) = (part("workers", "a", None), part("server", "a", None));
+        assert!(same_run(&workers, &server).is_ok());
+        server.manifest.tool = "pktgen 9.9.9 (deadbeef)".to_owned();
+        let why = same_run(&workers, &server).unwrap_err().to_string();
+        assert!(why.contains("tools t and pktgen 9.9.9 (deadbeef); run all parts with the same build"), "{why}");
+    }
+
+    #[test]
+    fn manifests_of_newer_versions_are_refused() {
+        let (dir, newer) = (tempfile::tempdir().unwrap(), MANIFEST_VERSION + 1);
+        let mut manifest = part("server", "a", None).manifest;
+        let mut read = |version: u32| {
+            manifest.version = version;
+            std::fs::write(dir.path().join("manifest.json"), serde_json::to_string(&manifest).unwrap()).unwrap();
+            read_manifest(dir.path(), true).map(drop).map_err(|error| error.to_string())
+        };
+        assert_eq!(read(MANIFEST_VERSION), Ok(()));
+        let why = read(newer).unwrap_err();
+        assert!(why.contains(&format!("version {newer} is newer than {MANIFEST_VERSION}; update pktgen")), "{why}");
     }
 
     /// The wall clock may be set between the starts of two parts of one boot, and another part may be elsewhere.
