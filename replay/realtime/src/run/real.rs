@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use pktgen_core::record::{
-    CONTROLS, Counters, Facts, Fault, FileDigests, InterfaceCounts, Manifest, NO_CLUSTER, Note, STAMPS_RECEIVED,
-    STAMPS_SENT, SteeredRow, Unseen, judge,
+    CONTROLS, Counters, Facts, Fault, FileDigests, InterfaceCounts, Manifest, NO_CLUSTER, Note, RunState,
+    STAMPS_RECEIVED, STAMPS_SENT, SteeredRow, Unseen, judge,
 };
 use pktgen_core::time::{NEVER, NS, SECOND, Time};
 use pktgen_core::units::Span;
@@ -271,7 +271,7 @@ pub(super) fn run(
     let drive = |order: &RunOrder| real_time::run(plan.parts, opened, order, watched, &mut dir);
     let driven = attend(device.as_ref(), &order, counts, drive);
     let changes = steering.map(Steering::end).unwrap_or_default();
-    let (mut outcome, mut failure) = driven?;
+    let ((mut outcome, mut failure), dir) = or_give_up(driven, dir, manifest, !began.borrow().is_empty())?;
     // Before the device ends, and its cables with it.
     count_interfaces(&interfaces, &outcome.frames, manifest);
     dismiss(device, &mut outcome);
@@ -305,6 +305,27 @@ pub(super) fn run(
     }
     write_manifest(&path, manifest)?;
     failure.map_or(Ok(summary), |failure| Err(until_then(failure, &path, task)))
+}
+
+/// Returns what was `driven`, with its run dir. The part of a rank that failed before it `began` is ended, without rows: the others may have
+/// begun, and a whole with this part has the reason.
+fn or_give_up<T>(driven: Result<T>, dir: RunDir, manifest: &mut Manifest, began: bool) -> Result<(T, RunDir)> {
+    let error = match driven {
+        Ok(driven) => return Ok((driven, dir)),
+        Err(error) => error,
+    };
+    if manifest.rank.is_some() && !began {
+        manifest.incidents.faults.push(Fault::RoleFailed { why: error.to_string() });
+        manifest.state = RunState::Finished;
+        manifest.validity = judge(&Facts::of(manifest));
+        let ended = dir.close().and_then(|(path, files)| {
+            manifest.files = files;
+            write_manifest(&path, manifest)
+        });
+        // Without room for this manifest, that of the beginning stays.
+        drop(ended);
+    }
+    Err(error)
 }
 
 /// Closes the files of a run. If they cannot be written, as on a full disk, its streams stay as they are, to be recovered, and the manifest has
@@ -545,11 +566,13 @@ mod tests {
     use std::sync::atomic::AtomicBool;
 
     use pktgen_core::config::Document;
+    use pktgen_core::record::{MANIFEST_VERSION, Rank};
     use pktgen_core::seed::Seed;
     use pktgen_core::time::US;
     use pktgen_workload::workload;
 
     use super::*;
+    use crate::capture::Wanted;
     use crate::transport::TRANSPORTS;
 
     #[test]
@@ -559,6 +582,32 @@ mod tests {
         let said = |task: &Task| until_then(Error::Host("w0 is down".into()), Path::new("out"), task).to_string();
         assert_eq!(said(&run), "w0 is down; the records up to then: out");
         assert_eq!(said(&trial), "w0 is down");
+    }
+
+    #[test]
+    fn a_rank_that_fails_before_the_start_leaves_its_reason() {
+        let folder = tempfile::tempdir().unwrap();
+        let wanted = Wanted {
+            records: Records::Full,
+            states: false,
+            rounds: false,
+            server: true,
+            pcap: false,
+            pcap_sent: false,
+            lanes: None,
+            payloads: false,
+            stamps: false,
+            departures: false,
+            at_once: false,
+        };
+        let (version, part, rank) = (MANIFEST_VERSION, Some("server".to_owned()), Some(Rank::default()));
+        let mut manifest = Manifest { version, part, rank, ..Manifest::default() };
+        let (dir, late) = (RunDir::bare(folder.path(), wanted), Err::<(), _>(Error::config("too late")));
+        assert!(or_give_up(late, dir, &mut manifest, false).is_err_and(|error| error.to_string() == "too late"));
+        let kept: Manifest =
+            serde_json::from_slice(&std::fs::read(folder.path().join("manifest.json")).unwrap()).unwrap();
+        assert_eq!(kept.validity.faults, [Fault::RoleFailed { why: "too late".to_owned() }]);
+        assert!(kept.state == RunState::Finished && kept.files.contains_key("received.parquet"), "{:?}", kept.files);
     }
 
     /// The rows of their members, or of their merges, may be those that are missing.

@@ -346,8 +346,8 @@ pub(super) fn anchors(parts: &[Part]) -> Result<(Vec<Time>, bool)> {
 
 /// Refuses parts that did not run at the same time: they belong to different executions of one configuration.
 pub(super) fn same_time(parts: &[Part], late: &[Time], slack: Time) -> Result<()> {
-    // The duration of killed ones is unknown.
-    let mut known = parts.iter().zip(late).filter(|(part, _)| !part.killed);
+    // The duration of killed ones is unknown, and the time of others may not have begun.
+    let mut known = parts.iter().zip(late).filter(|(part, _)| !part.killed && part.began());
     let Some((workers, &from)) = known.next() else { return Ok(()) };
     let end = workers.manifest.counters.end_ps;
     for (part, &start) in known {
