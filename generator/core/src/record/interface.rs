@@ -41,6 +41,14 @@ pub struct InterfaceCounts {
 }
 
 impl InterfaceCounts {
+    /// Returns the end, with the part that read it if its name is no part of it, as of a rank: `rank-1.workers`.
+    pub fn place(&self) -> String {
+        match &self.part {
+            Some(part) if !self.end.starts_with(part) => format!("{part}.{}", self.end),
+            _ => self.end.clone(),
+        }
+    }
+
     /// Returns whether it dropped more than 1 % of the frames that the run handed over, so that the run's count misleads.
     pub fn contradicts(&self) -> bool {
         let sent = self.sent.unwrap_or(0);
@@ -67,5 +75,19 @@ impl fmt::Display for InterfaceCounts {
             "{interface} counted {tx_packets} packets sent, {tx_dropped} dropped, {tx_errors} errors; state {state}, \
              {carrier_changes} carrier changes, MTU {mtu}"
         )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ends_of_ranks_have_their_rank() {
+        let place = |part: Option<&str>, end: &str| {
+            InterfaceCounts { part: part.map(str::to_owned), end: end.to_owned(), ..InterfaceCounts::default() }.place()
+        };
+        assert_eq!([place(None, "workers"), place(Some("rank-1"), "workers")], ["workers", "rank-1.workers"]);
+        assert_eq!(place(Some("device"), "device.up"), "device.up");
     }
 }

@@ -479,7 +479,7 @@ pub fn judge(facts: &Facts) -> Validity {
     }
     notes.extend(facts.interfaces.iter().filter(|counts| counts.contradicts()).map(|counts| {
         Note::InterfaceDisagrees {
-            end: counts.end.clone(),
+            end: counts.place(),
             interface: counts.interface.clone(),
             sent: counts.sent.unwrap_or_default(),
             counted: counts.tx_packets,
@@ -488,7 +488,7 @@ pub fn judge(facts: &Facts) -> Validity {
     }));
     notes.extend(facts.interfaces.iter().filter(|counts| counts.carrier_changes > 0).map(|counts| {
         Note::CarrierChanged {
-            end: counts.end.clone(),
+            end: counts.place(),
             interface: counts.interface.clone(),
             changes: counts.carrier_changes,
             state: counts.state.clone(),
