@@ -13,7 +13,7 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use super::super::merge::shared_config;
-use super::{Instant, RankCrew, named};
+use super::{Instant, RankCrew, has_ended, named};
 use crate::clock::{Reading, RunClock, Stopwatch, reading};
 
 /// File in a rank's run dir when it is ready, and file of the first rank with the start.
@@ -193,6 +193,8 @@ impl Meeting {
         let watch = Stopwatch::start();
         loop {
             let path = self.dir(0).join(START);
+            // Looked up first: what it announced before its end counts.
+            let ended = has_ended(&self.dir(0));
             if let Some(start) = read::<Start>(&path)? {
                 if start.tokens.get(own.rank.rank as usize) != Some(&own.token) {
                     return Err(Error::data(
@@ -206,6 +208,9 @@ impl Meeting {
                 });
             }
             self.go_on(&watch, stop)?;
+            if ended {
+                return Err(ended_early(&[0]));
+            }
         }
     }
 
@@ -236,12 +241,7 @@ impl Meeting {
         if self.crew.role().workers || self.was_left() || !self.workers_have_ended() {
             return Error::Invalid(format!("interrupted while waiting for {what}"));
         }
-        let senders: Vec<u32> = self.crew.senders().collect();
-        Error::config(named(
-            &senders,
-            "ended before the start; its output has the reason",
-            "ended before the start; their output has the reason",
-        ))
+        ended_early(&self.crew.senders().collect::<Vec<_>>())
     }
 
     /// Waits briefly; fails if a stop is requested, or after the maximum wait.
@@ -267,6 +267,15 @@ impl Meeting {
         std::thread::sleep(LOOK);
         Ok(())
     }
+}
+
+/// Returns the error for ranks that ended before the start.
+fn ended_early(ranks: &[u32]) -> Error {
+    Error::config(named(
+        ranks,
+        "ended before the start; its output has the reason",
+        "ended before the start; their output has the reason",
+    ))
 }
 
 /// Returns the next full second that is far enough away.

@@ -129,6 +129,16 @@ fn workers_that_end_before_the_start_interrupt_no_server() {
     assert!(error.to_string().contains("interrupted while waiting") && error.exit_code() == 1, "{error}");
 }
 
+/// Its refusal is no reason to wait for a start as long as for a rank that is missing.
+#[test]
+fn a_first_rank_that_ended_before_the_start_is_named() {
+    let group = Group::new(2);
+    let ended = Manifest { state: RunState::Finished, ..manifest(1, "a") };
+    crate::capture::write_manifest(&group.0.path().join("rank-0"), &ended).unwrap();
+    let begun = group.meeting(place(1, 2), 3_600_000, None).begin(&manifest(1, "a"), &AtomicBool::new(false));
+    assert_eq!(message(&begun), "rank 0 ended before the start; its output has the reason");
+}
+
 #[test]
 fn ranks_of_different_runs_and_files_of_earlier_ones_are_refused() {
     let with_job = |rank, job: &str| LaunchedRank { job: Some(job.into()), ..place(rank, 2) };
