@@ -20,6 +20,7 @@ use crate::driver::real_time::{Progress, Roles, Serve};
 pub use instant::Instant;
 pub use launcher::{LaunchedRank, RankFlag};
 pub use meeting::Meeting;
+pub(super) use meeting::SHARED;
 
 /// Interval of checks of other manifests.
 const LOOK: Duration = Duration::from_millis(50);

@@ -11,7 +11,7 @@ use pktgen_core::time::{HORIZON, NS, Time};
 use pktgen_core::units::Span;
 use pktgen_core::{Error, Result};
 
-use super::super::ranks::writes;
+use super::super::ranks::{SHARED, writes};
 use super::super::shard::of_known_version;
 use super::super::text;
 use crate::capture::recover;
@@ -303,10 +303,18 @@ pub(super) fn same_run(one: &Part, other: &Part) -> Result<()> {
         format!("tools {} and {}; run all parts with the same build", a.tool, b.tool)
     } else if together(one) && together(other) && a.anchor_unix_ns != b.anchor_unix_ns {
         "ranks that did not begin at the same instant".to_owned()
+    } else if let Some((fact, (a, b))) = different_executions(one, other) {
+        format!("{fact} {a} and {b}: ranks of different executions")
     } else {
         return Ok(());
     };
     Err(Error::config(format!("{} and {} are not of one run: {what}", one.given.display(), other.given.display())))
+}
+
+/// Returns the first fact that differs, and which ranks of one execution share, with both values.
+fn different_executions<'a>(one: &'a Part, other: &'a Part) -> Option<(&'static str, (&'a str, &'a str))> {
+    let mut both = SHARED.into_iter().map(|fact| (fact, (one.fact(fact), other.fact(fact))));
+    both.find(|(_, (a, b))| !a.is_empty() && !b.is_empty() && a != b)
 }
 
 fn first_difference(a: &str, b: &str) -> Option<String> {
@@ -416,6 +424,22 @@ mod tests {
         server.manifest.tool = "pktgen 9.9.9 (deadbeef)".to_owned();
         let why = same_run(&workers, &server).unwrap_err().to_string();
         assert!(why.contains("tools t and pktgen 9.9.9 (deadbeef); run all parts with the same build"), "{why}");
+    }
+
+    /// With --start-at, executions may begin at one instant.
+    #[test]
+    fn ranks_of_different_executions_are_not_of_one_run() {
+        let with = |fact: &str, value: &str| {
+            let mut part = part("workers", "a", None);
+            part.manifest.host.insert(fact.to_owned(), value.to_owned());
+            part
+        };
+        let server = with("start.job", "7");
+        for same in [with("start.job", "7"), with("start.token", "x")] {
+            assert!(same_run(&same, &server).is_ok(), "parts without such a fact are joined as before");
+        }
+        let why = same_run(&with("start.job", "8"), &server).unwrap_err().to_string();
+        assert!(why.contains("start.job 8 and 7: ranks of different executions"), "{why}");
     }
 
     #[test]

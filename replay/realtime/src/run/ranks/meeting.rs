@@ -1,8 +1,8 @@
 //! The common start of ranks through a shared folder: each reports that it is ready, and the first announces the start.
 
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use pktgen_core::record::{Manifest, Rank, plan_hash};
@@ -19,6 +19,8 @@ use crate::clock::{Reading, RunClock, Stopwatch, reading};
 /// File in a rank's run dir when it is ready, and file of the first rank with the start.
 const READY: &str = "ready.json";
 const START: &str = "start.json";
+/// Facts that all ranks of one execution share, if they have them: the token of the first rank's start, and the job of the launcher.
+pub(in super::super) const SHARED: [&str; 2] = ["start.token", "start.job"];
 /// Interval of checks for the files of other ranks.
 const LOOK: Duration = Duration::from_millis(5);
 /// From so long before the start on, the threads of the run wait.
@@ -39,6 +41,8 @@ pub struct Meeting {
     at: Option<Instant>,
     /// Set if the user ends this rank, a device or a server, before the workers have ended.
     pub(super) left: Arc<AtomicBool>,
+    /// The token of the first rank that announced the start.
+    token: Arc<OnceLock<String>>,
 }
 
 /// Properties that must be equal for all ranks of a run.
@@ -111,7 +115,7 @@ struct Start {
 impl Meeting {
     /// Ranks meet in `folder` and wait for each other, or begin at a given time.
     pub fn new(crew: RankCrew, folder: &Path, wait: Duration, at: Option<Instant>) -> Self {
-        Meeting { crew, folder: folder.to_owned(), wait, at, left: Arc::default() }
+        Meeting { crew, folder: folder.to_owned(), wait, at, left: Arc::default(), token: Arc::default() }
     }
 
     /// Returns the processes.
@@ -185,6 +189,7 @@ impl Meeting {
         let tokens = seen.into_iter().flatten().map(|ready| ready.token).collect();
         let (monotonic_ns, boot_id) = (clock.anchor_monotonic_ns(), own.rank.boot_id.clone());
         write(&self.own_dir().join(START), &Start { unix_ns, monotonic_ns, boot_id, tokens })?;
+        self.token.get_or_init(|| own.token.clone());
         Ok(clock)
     }
 
@@ -202,6 +207,7 @@ impl Meeting {
                         "it is of an earlier run, or of other processes: it does not name this one; choose another folder with --out",
                     ));
                 }
+                self.token.get_or_init(|| start.tokens[0].clone());
                 return Ok(match start.boot_id == own.rank.boot_id {
                     true => RunClock::start_on(start.monotonic_ns, start.unix_ns),
                     false => RunClock::start_at(start.unix_ns, reading()),
@@ -306,7 +312,7 @@ impl Meeting {
             true => format!("workers {}", self.crew.share()),
             false => self.crew.role().part().unwrap_or_default().to_owned(),
         };
-        vec![
+        let mut facts = vec![
             ("rank.host".into(), self.rank().host),
             ("rank.launcher".into(), self.crew.place.launcher.into()),
             ("rank.role".into(), role),
@@ -314,6 +320,9 @@ impl Meeting {
             ("start.planned_unix_ns".into(), clock.anchor_unix_ns().to_string()),
             // The wall clock is mapped to the monotonic one by reading both.
             ("start.mapping_error_ns".into(), at.width_ns.to_string()),
-        ]
+        ];
+        let shared = SHARED.iter().zip([self.token.get(), self.crew.place.job.as_ref()]);
+        facts.extend(shared.filter_map(|(name, value)| Some(((*name).to_owned(), value?.clone()))));
+        facts
     }
 }

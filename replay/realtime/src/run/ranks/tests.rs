@@ -129,6 +129,24 @@ fn workers_that_end_before_the_start_interrupt_no_server() {
     assert!(error.to_string().contains("interrupted while waiting") && error.exit_code() == 1, "{error}");
 }
 
+#[test]
+fn ranks_of_one_start_have_its_token() {
+    let group = Group::new(2);
+    let shared = |rank: u32| {
+        let place = LaunchedRank { job: Some("7".into()), ..place(rank, 2) };
+        let meeting = group.meeting(place, 20_000, None);
+        let clock = meeting.begin(&manifest(1, "a"), &AtomicBool::new(false)).unwrap();
+        let facts: BTreeMap<String, String> = meeting.facts(&clock, clock::reading()).into_iter().collect();
+        SHARED.map(|name| facts.get(name).cloned())
+    };
+    let (first, second) = std::thread::scope(|scope| {
+        let first = scope.spawn(|| shared(0));
+        let second = shared(1);
+        (first.join().unwrap(), second)
+    });
+    assert!(first[0].is_some() && first[1].as_deref() == Some("7") && first == second, "{first:?} {second:?}");
+}
+
 /// Its refusal is no reason to wait for a start as long as for a rank that is missing.
 #[test]
 fn a_first_rank_that_ended_before_the_start_is_named() {
