@@ -48,10 +48,14 @@ impl Analysis {
             );
             notes.push(Note { note: "goal_missed", text });
         }
+        let one_clock = self.manifest.has_one_clock();
         let contradicts = |found: &Provenance| found.packets(|answer| *answer == Answer::Contradiction);
         if let Some(packets) = self.provenance.as_ref().map(contradicts).filter(|packets| *packets > 0) {
             let why = match self.validity().faults.iter().any(Fault::is_kill) {
                 true => "rows of updates that they hold may be among those that were lost with the killed process",
+                false if !one_clock => {
+                    "members are found by times, and the offset of the clocks of workers and server is unknown"
+                }
                 false => {
                     "a device does other than format.lanes_merge says, updates wait longer than format.lanes_window, or packets were \
                      copied or damaged"
@@ -62,10 +66,15 @@ impl Analysis {
             );
             notes.push(Note { note: "lanes_contradict", text });
         }
-        if self.resolved.as_ref().is_some_and(|resolved| !resolved.one_clock) {
-            let text = "workers and server are on different hosts, and the offset of their clocks is unknown: one-way ages and \
-                        latencies are withheld; see docs/ranks.md, and pktgen merge --clock-error"
-                .to_owned();
+        if self.resolved.is_some() && !one_clock {
+            let lanes = match self.provenance {
+                Some(_) => ", and members by lanes may be wrong, since they are found by times",
+                None => "",
+            };
+            let text = format!(
+                "workers and server are on different hosts, and the offset of their clocks is unknown: one-way ages and \
+                 latencies are withheld{lanes}; see docs/ranks.md, and pktgen merge --clock-error"
+            );
             notes.push(Note { note: "clocks_not_comparable", text });
         }
         if sends_raw_frames(&self.manifest) {

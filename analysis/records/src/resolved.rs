@@ -59,8 +59,6 @@ pub struct Resolved {
     found: Found,
     /// Which member's generation time an aggregate carries.
     age_of: AgeOf,
-    /// Whether a time at the server may be compared with one at a worker.
-    pub one_clock: bool,
     /// Kind of the account.
     pub family: Family,
 }
@@ -141,13 +139,6 @@ pub struct Analysis {
     pub verified: Verified,
 }
 
-/// Whether send and receive times use the same clock. The tool that joins the parts of a run records if they do not.
-fn has_one_clock(manifest: &Manifest) -> bool {
-    let domain = |column: &str| manifest.clocks.get(column);
-    let received = domain("received.t_recv_ps");
-    received.is_none() || received == domain("sent.t_sent_ps")
-}
-
 /// Whether raw frames were sent: they contain no model, so nothing has an age.
 pub(crate) fn sends_raw_frames(manifest: &Manifest) -> bool {
     let config = Document::parse(&manifest.config, "config");
@@ -168,7 +159,7 @@ impl Analysis {
             }
             _ => None,
         };
-        let one_clock = has_one_clock(&run.manifest);
+        let one_clock = run.manifest.has_one_clock();
         // Packets without ids are identified when the account is settled, and that of a killed run never was.
         let headless = run.manifest.incidents.notes.iter().any(|note| matches!(note, Note::Headless {}));
         let settled = !headless || run.names.is_some() || !run.manifest.balance_by_worker.is_empty();
@@ -187,7 +178,7 @@ impl Analysis {
             };
             let found = pass.read()?;
             let family = run.manifest.family();
-            Ok(Resolved { found, age_of: options.age_of, one_clock, family, streams })
+            Ok(Resolved { found, age_of: options.age_of, family, streams })
         };
         let resolved = run.records.clone().map(read).transpose()?;
         let goal = Goal::find(&run.manifest, resolved.as_ref().and_then(Resolved::firsts));

@@ -19,7 +19,7 @@ pub struct Provenance {
     found: Members,
     /// Where every update went.
     pub account: Account,
-    /// Ages of all clusters and workers by the known members; `None` in synchronous training.
+    /// Ages of all clusters and workers by the known members; `None` in synchronous training, and without a common clock.
     pub ages: Option<Ages>,
 }
 
@@ -39,7 +39,7 @@ impl Provenance {
         let arrived = (0..received.cluster.len()).map(arrived);
         let found = Members::resolve(layout, &manifest.clusters, sent, arrived, manifest.is_real_time());
         let mut found = Provenance { account: found.account, found, ages: None };
-        if manifest.training.is_none() {
+        if manifest.training.is_none() && manifest.has_one_clock() {
             found.ages = Some(found.ages_of(records)?);
         }
         Ok(found)

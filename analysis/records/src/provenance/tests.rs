@@ -3,6 +3,7 @@ use pktgen_workload::lanes::{Ask, Detail, Layout, Merge, Number};
 use super::*;
 use crate::run::{ReceivedColumns, SentColumns};
 use crate::testing::Story;
+use crate::{Analysis, Options};
 
 /// Two workers of cluster 0 and one of cluster 1; the lanes of a packet are the sums of its members' lanes.
 struct Bed {
@@ -48,9 +49,15 @@ impl Bed {
     }
 
     fn resolve(&self) -> Provenance {
+        self.resolve_by("virtual")
+    }
+
+    /// Resolves arrivals whose times are of this clock.
+    fn resolve_by(&self, clock: &str) -> Provenance {
         let mut manifest = Story::default().manifest();
         manifest.clusters = CLUSTERS.to_vec();
         manifest.clocks.insert("sent.t_sent_ps".into(), "virtual".into());
+        manifest.clocks.insert("received.t_recv_ps".into(), clock.into());
         Provenance::resolve(&manifest, &self.layout, &self.records, &self.lanes).unwrap()
     }
 }
@@ -149,4 +156,27 @@ fn packets_without_lanes_of_a_killed_run_may_have_any_updates() {
     let found = bed.resolve();
     assert_eq!(found.found.answers, [Answer::Known, Answer::Ambiguous(None)]);
     assert_eq!(found.account, Account { sent: 2, alone: 1, unclear: 1, ..Account::default() });
+}
+
+/// Members are known then, and what is not explained may be so for the clocks.
+#[test]
+fn ages_by_lanes_need_one_clock() {
+    let mut bed = Bed::new(Detail::Which, 64);
+    bed.sent(0, 0, 0).received(100, &[(0, 0)]).received(110, &[(0, 1)]);
+    let dir = tempfile::tempdir().unwrap();
+    Story::new().sent(0, 0, Some(0), 0).write(dir.path());
+    let mut run = Analysis::open(dir.path(), Options::default()).unwrap();
+    for (clock, why) in [("virtual", "format.lanes_merge"), ("another host, not synchronised", "clocks")] {
+        let found = bed.resolve_by(clock);
+        assert_eq!(found.found.answers, [Answer::Known, Answer::Contradiction]);
+        let is_one = clock == "virtual";
+        assert_eq!(found.ages.is_some(), is_one);
+        run.manifest.clocks.insert("sent.t_sent_ps".into(), "virtual".into());
+        run.manifest.clocks.insert("received.t_recv_ps".into(), clock.into());
+        run.provenance = Some(found);
+        let notes = run.remarks();
+        let text = |code: &str| notes.iter().find(|note| note.note == code).map(|note| note.text.clone());
+        assert!(text("lanes_contradict").unwrap().contains(why), "{notes:?}");
+        assert_eq!(text("clocks_not_comparable").is_some_and(|text| text.contains("members by lanes")), !is_one);
+    }
 }

@@ -556,6 +556,12 @@ impl Manifest {
     pub fn is_real_time(&self) -> bool {
         self.clocks.get("sent.t_sent_ps").is_some_and(|clock| clock != "virtual")
     }
+
+    /// Returns whether times at the server and at workers are of one clock. The tool that joins the parts of a run records if they are not.
+    pub fn has_one_clock(&self) -> bool {
+        let received = self.clocks.get("received.t_recv_ps");
+        received.is_none() || received == self.clocks.get("sent.t_sent_ps")
+    }
 }
 
 /// Default of manifests that did not record it: randomness is possible.

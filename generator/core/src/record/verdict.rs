@@ -202,7 +202,7 @@ findings! {
         /// Lanes that no set of updates explains.
         LanesContradict = "lanes_contradict" { packets: u64 } =>
             "the lanes of {packets} packets are explained by no set of updates: the device adds otherwise than format.lanes_merge says or \
-             changes headers or payloads, updates wait longer than format.lanes_window, or packets were copied (docs/provenance.md)";
+             changes headers or payloads, updates wait longer than format.lanes_window, packets were copied, or clocks of hosts are apart (docs/provenance.md)";
         /// Right sums of another number of updates than their packets say.
         CountsWrong = "counts_wrong" { packets: u64, more: u64 } =>
             "{packets} packets say another number of updates than their lanes prove ({more} of them a larger one): metrics of that number \
