@@ -47,10 +47,14 @@ fn is_none(n: &u64) -> bool {
     *n == 0
 }
 
-/// Adds up what every update took that has come.
+/// Whether the rows of a run show the time of every update. Most parts of sums by key arrive under the id of one of their members.
+pub(crate) fn has_rows(evidence: &Evidence) -> bool {
+    evidence.manifest.family() != Family::Pairs && evidence.has_all_rows()
+}
+
+/// Adds up what every update took that has come. Results arrive at the workers, by the same clock; arrivals at a server may have another.
 pub(crate) fn of(evidence: &Evidence) -> Option<Breakdown> {
-    // Most parts of sums by key arrive under the id of one of their members.
-    if evidence.manifest.family() == Family::Pairs || !evidence.has_all_rows() {
+    if !has_rows(evidence) || !(evidence.is_results() || evidence.manifest.has_one_clock()) {
         return None;
     }
     let sent = &evidence.sent;
@@ -61,13 +65,14 @@ pub(crate) fn of(evidence: &Evidence) -> Option<Breakdown> {
     for row in 0..sent.packet.len() {
         let (Some(left), Some(at)) = (sent.sent_ps[row], evidence.join.came(row)) else { continue };
         let end = came_ps[at];
-        if sent.packet[row].attempt() > 0 || end < left {
+        if sent.packet[row].attempt() > 0 {
             continue;
         }
         let wire = rate.map_or(0, |rate| {
             (i128::from(sent.bytes[row]) + i128::from(AROUND)) * 8_000_000_000_000 / i128::from(rate)
         });
-        let wire = (wire as i64).min(end - left);
+        // An arrival is before its transmission by no more than the bound of the clocks: without such rows the mean would be too long.
+        let wire = (wire as i64).min((end - left).max(0));
         let parts = [sent.due_ps[row] - sent.gen_ps[row], left - sent.due_ps[row], wire, end - left - wire];
         n += 1;
         parts.iter().zip(&mut sums).for_each(|(part, sum)| *sum += i128::from(*part));
@@ -151,4 +156,46 @@ pub(crate) fn ends(evidence: &Evidence, partial: u64) -> Vec<(CausePlace, u64)> 
         (CausePlace::Device, behind - server - wire),
         (CausePlace::Server, server),
     ]
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use pktgen_core::record::{Note, PacketId};
+
+    use super::*;
+    use crate::caution;
+    use crate::evidence::{Arrived, Sent, manifest};
+    use crate::join::Join;
+
+    /// Two updates: one came after 100 ns, the other, by the server's clock, 20 ns before it was sent.
+    fn evidence(server: &str, note: Option<Note>) -> Evidence {
+        let mut manifest = manifest(&[0]);
+        for (column, clock) in [("sent.t_sent_ps", "monotonic"), ("received.t_recv_ps", server)] {
+            manifest.clocks.insert(column.to_owned(), clock.to_owned());
+        }
+        manifest.validity.notes.extend(note);
+        let packet: Vec<PacketId> = (0..2).map(|seq| PacketId::new(0, seq, 0)).collect();
+        let mut evidence = Evidence::of(Path::new(""), manifest);
+        evidence.join = Join::new(&packet, packet.iter().copied().map(Some));
+        let (zeros, sent_ps) = (vec![0; 2], vec![Some(0); 2]);
+        evidence.sent = Sent { gen_ps: zeros.clone(), due_ps: zeros, sent_ps, packet, bytes: vec![64; 2] };
+        evidence.arrived = Arrived { recv_ps: vec![100_000, -20_000], ..Arrived::default() };
+        evidence
+    }
+
+    #[test]
+    fn times_of_two_clocks_have_a_bound_or_no_breakdown() {
+        let told = |evidence: &Evidence| {
+            let mean = of(evidence).map(|breakdown| (breakdown.updates, breakdown.mean_ps));
+            (mean, caution::of(evidence).iter().map(|caution| caution.text.clone()).collect::<String>())
+        };
+        assert_eq!(told(&evidence("monotonic", None)), (Some((2, 40_000)), String::new()));
+        let (mean, text) = told(&evidence("monotonic", Some(Note::ClocksWithin { ns: 1_000 })));
+        assert!(mean == Some((2, 40_000)) && text.contains("1.000 us") && text.contains("breakdown"), "{text}");
+        let unknown = Some(Note::ClocksUnknown { why: "rank 1".to_owned() });
+        let (mean, text) = told(&evidence("another host, not synchronised", unknown));
+        assert!(mean.is_none() && text.contains("no breakdown") && text.contains("rank 1"), "{text}");
+    }
 }

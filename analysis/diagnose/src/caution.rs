@@ -3,6 +3,7 @@
 use pktgen_core::record::Note;
 use serde::Serialize;
 
+use crate::breakdown;
 use crate::evidence::Evidence;
 
 /// Share of frames delayed by the host above which a caution is given.
@@ -28,6 +29,19 @@ pub(crate) fn of_fragments(count: u64) -> Option<Caution> {
     (count > 0).then_some(Caution { code: "fragments", text, open: None })
 }
 
+/// Returns the caution that a note on the clocks is for the breakdown of time, if arrivals at a server are in it.
+fn of_clocks(evidence: &Evidence, note: &Note) -> Option<Caution> {
+    if evidence.is_results() || !breakdown::has_rows(evidence) {
+        return None;
+    }
+    let text = match note {
+        Note::ClocksWithin { .. } => format!("{note}, as may the device's time in the breakdown"),
+        Note::ClocksUnknown { .. } => format!("there is no breakdown of time, and {note}"),
+        _ => return None,
+    };
+    Some(Caution { code: note.code(), text, open: None })
+}
+
 /// Returns the cautions of a run.
 pub(crate) fn of(evidence: &Evidence) -> Vec<Caution> {
     let notes = &evidence.manifest.validity.notes;
@@ -42,6 +56,7 @@ pub(crate) fn of(evidence: &Evidence) -> Vec<Caution> {
     let told = notes.iter().filter(|note| (note.is_doubt() || note.leaves_open().is_some()) && !has_reason(note));
     let mut all: Vec<_> =
         told.map(|note| Caution { code: note.code(), text: note.to_string(), open: note.leaves_open() }).collect();
+    all.extend(notes.iter().filter_map(|note| of_clocks(evidence, note)));
     if evidence.is_cut_early() && evidence.came() == 0 {
         let text = "capture.until ended the run before anything came: raise it to see what becomes of the updates";
         all.push(Caution { code: "cut_off", text: text.to_owned(), open: None });
