@@ -66,14 +66,18 @@ impl Analysis {
             );
             notes.push(Note { note: "lanes_contradict", text });
         }
-        if self.resolved.is_some() && !one_clock {
+        if (self.resolved.is_some() || self.has_sums_by_key()) && !one_clock {
+            let withheld = match self.has_sums_by_key() {
+                true => "one-way ages and latencies, rates with hot sums, and busy shares of servers",
+                false => "one-way ages and latencies",
+            };
             let lanes = match self.provenance {
                 Some(_) => ", and members by lanes may be wrong, since they are found by times",
                 None => "",
             };
             let text = format!(
-                "workers and server are on different hosts, and the offset of their clocks is unknown: one-way ages and \
-                 latencies are withheld{lanes}; see docs/ranks.md, and pktgen merge --clock-error"
+                "workers and server are on different hosts, and the offset of their clocks is unknown: {withheld} are \
+                 withheld{lanes}; see docs/ranks.md, and pktgen merge --clock-error"
             );
             notes.push(Note { note: "clocks_not_comparable", text });
         }

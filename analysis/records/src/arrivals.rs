@@ -2,6 +2,8 @@
 //!
 //! Called by [`crate::pass`] and captures.
 
+use pktgen_core::record::Heat;
+
 use crate::columns::{NO_PACKET, ReceivedColumns};
 use crate::fates::is_update;
 use crate::line::Line;
@@ -15,6 +17,8 @@ pub struct ServerTally {
     pub background: u64,
     /// Packets with updates whose content their receiver took.
     pub accepted: u64,
+    /// Packets of hot sums, which arrive at workers.
+    pub hot: u64,
     /// Packets with an id, by their number of updates.
     pub by_count: Vec<u64>,
     /// First and last packet with updates, bits and updates.
@@ -24,7 +28,7 @@ pub struct ServerTally {
 impl ServerTally {
     pub(crate) fn new() -> ServerTally {
         let by_count = vec![0; usize::from(u16::MAX) + 1];
-        ServerTally { packets: 0, background: 0, accepted: 0, by_count, seen: AtServer::default() }
+        ServerTally { packets: 0, background: 0, accepted: 0, hot: 0, by_count, seen: AtServer::default() }
     }
 
     #[inline]
@@ -36,6 +40,7 @@ impl ServerTally {
         }
         self.packets += 1;
         self.accepted += u64::from(received.accepted[row]);
+        self.hot += u64::from(received.heat[row] == Heat::Hot as u8);
         self.by_count[usize::from(received.count[row])] += u64::from(received.packet[row] != NO_PACKET);
         self.seen.add(received.t_recv_ps[row], received.bytes[row], received.count[row]);
     }

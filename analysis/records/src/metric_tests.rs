@@ -2,7 +2,7 @@
 
 use pktgen_core::plan::Plan;
 use pktgen_core::record::{
-    Answers, Balance, Fault, LinkLoad, Manifest, NO_CLUSTER, Note, PacingCounts, Planned, Reason, Unseen,
+    Answers, Balance, Family, Fault, Heat, LinkLoad, Manifest, NO_CLUSTER, Note, PacingCounts, Planned, Reason, Unseen,
 };
 use pktgen_core::tree::{Switch, Tree};
 use pktgen_core::units::Rate;
@@ -513,6 +513,29 @@ fn loss_has_no_value_if_nothing_is_known_of_arrivals() {
             manifest.incidents.faults = fault.cloned().into_iter().collect();
         });
         assert_eq!(value(&lines, "loss"), loss, "{fault:?}, {only_senders_killed}");
+    }
+}
+
+/// Hot sums arrive at workers, all others at the server.
+#[test]
+fn rates_with_hot_sums_need_one_clock() {
+    for (last, clock, is_known) in [
+        (Heat::Hot, "monotonic", true),
+        (Heat::Hot, "another host, not synchronised", false),
+        (Heat::Cold, "another host, not synchronised", true),
+    ] {
+        let mut story = Story::new();
+        story.sent_seq(1, 0, 0, Some(0), 0).sent_seq(1, 1, 0, Some(0), 0);
+        story.received_seq(10_000, 1, 0, 0, 1).received_seq(20_000, 1, 1, 0, 1);
+        story.records.received.heat = vec![Heat::Cold as u8, last as u8];
+        let Measured { lines, notes } = measured(&story, |manifest| {
+            manifest.family = Some(Family::Pairs);
+            for (column, clock) in [("sent.t_sent_ps", "monotonic"), ("received.t_recv_ps", clock)] {
+                manifest.clocks.insert(column.to_owned(), clock.to_owned());
+            }
+        });
+        assert_eq!(value(&lines, "throughput_bps").is_some(), is_known, "{last:?}, {clock}");
+        assert_eq!(notes.iter().any(|note| note.text.contains("rates with hot sums")), clock != "monotonic");
     }
 }
 

@@ -54,7 +54,7 @@ const DEFINITIONS: [Definition; 11] = [
         "server_busy_share",
         SHARE,
         Better::Lower,
-        "Share of the run in which the parameter server was busy; mean over several servers.",
+        "Share of the run in which the parameter server was busy; mean over several servers; no value if the offset of the clocks of workers and server is unknown.",
     ),
     by_key("server_busy_most_share", SHARE, Better::Lower, "Share of the run in which the busiest of several parameter servers was busy.")
         .source("LIBRA §2.1"),
@@ -148,9 +148,11 @@ impl Metric for Exactness {
         }
         if let Some(busy) = of("server.busy_ns") {
             let (time, servers) = (counters.end_ps as f64 / NS as f64, of("servers").unwrap_or(1.0));
-            out.push(Line::new("server_busy_share", SHARE, share(busy, time * servers)));
+            // The run ends at the latest end of its parts, each by its own clock.
+            let of_run = |busy: f64, time: f64| share(busy, time).filter(|_| run.manifest.has_one_clock());
+            out.push(Line::new("server_busy_share", SHARE, of_run(busy, time * servers)));
             if let Some(most) = of("server.busy_most_ns") {
-                out.push(Line::new("server_busy_most_share", SHARE, share(most, time)));
+                out.push(Line::new("server_busy_most_share", SHARE, of_run(most, time)));
             }
         }
         // 0 for a run without a summing switch.
@@ -279,13 +281,21 @@ mod tests {
             ("memory_share_ppm", 32_016),
             ("memory_all_share_ppm", 40_697),
         ];
-        let lines = lines_of(&story, |manifest| {
+        let counted = |manifest: &mut Manifest| {
             manifest.counters.device = device.map(|(name, n)| (name.to_owned(), n)).into();
             manifest.counters.end_ps = 100 * NS;
-        });
+        };
+        let lines = lines_of(&story, counted);
         let values = DEFINITIONS.map(|known| value(&lines, known.metric));
         let expected = [3.0, 0.0, 0.5, 0.25, 0.5, 3.0, f64::NAN, 0.125, 0.2, 0.032_016, 0.040_697];
         // There is no share of the pushed pairs if switches added some twice.
         assert_eq!(values, expected.map(|value| Some(value).filter(|value| !value.is_nan())));
+        // The end may be that of the server, by another clock.
+        let lines = lines_of(&story, |manifest| {
+            counted(manifest);
+            manifest.clocks.insert("received.t_recv_ps".to_owned(), "another host, not synchronised".to_owned());
+        });
+        assert_eq!(["server_busy_share", "server_busy_most_share"].map(|metric| value(&lines, metric)), [None; 2]);
+        assert_eq!(value(&lines, "retransmitted_share"), Some(0.5));
     }
 }

@@ -18,7 +18,7 @@ use crate::resolved::Analysis;
 pub(super) struct Throughput;
 
 const DEFINITIONS: [Definition; 4] = [
-    Definition::new("throughput_bps", "bps", Better::Higher, "Bits per second of frames received by the parameter server, from the first packet to the last.")
+    Definition::new("throughput_bps", "bps", Better::Higher, "Bits per second of frames received by the parameter server and, of hot sums, by workers, from the first packet to the last; with hot sums no value if the offset of the clocks of workers and server is unknown.")
         .needs(FULL),
     Definition::new("updates_per_s", "updates/s", Better::Higher, "Updates per second at the parameter server, from the first packet to the last: each packet counts for the updates that it represents, a retransmitted copy again; no value for sums by key, and where packets do not contain how many updates they represent.")
         .needs(FULL),
@@ -65,10 +65,16 @@ impl Metric for Throughput {
         let rest = counters.elements_delivered - counters.first_elements;
         let elements = elements(counters.received_ps.unwrap_or((0, 0)), rest);
         out.push(if run.hides_elements() { Line { value: None, ..elements } } else { elements });
+        let mut withhold = |metrics: &[&str]| {
+            out.iter_mut().filter(|line| metrics.contains(&&*line.metric)).for_each(|line| line.value = None);
+        };
         // A part of a sum by key does not contain how many updates it represents, nor does a packet that hides its members.
         if run.has_sums_by_key() || run.hides_members() {
-            let of_updates = ["updates_per_s", "elements_per_s"];
-            out.iter_mut().filter(|line| of_updates.contains(&&*line.metric)).for_each(|line| line.value = None);
+            withhold(&["updates_per_s", "elements_per_s"]);
+        }
+        // Arrivals at workers and at the server are in one order only by one clock.
+        if run.resolved.as_ref().is_some_and(|resolved| resolved.arrivals().hot > 0) && !run.manifest.has_one_clock() {
+            withhold(&["throughput_bps"]);
         }
         let balance = run.balance();
         let delivered = balance.delivered_alone + balance.delivered_merged;
