@@ -508,11 +508,38 @@ fn loss_has_no_value_if_nothing_is_known_of_arrivals() {
         (&half, Some(&killed), false, Some(0.5)),
     ] {
         let lines = lines_of(story, |manifest| {
-            let unseen = Unseen { only_senders_killed, ..Unseen::default() };
-            (manifest.external, manifest.unseen) = (Some("generic".into()), Some(unseen));
+            (manifest.external, manifest.unseen) = (Some("generic".into()), Some(Unseen::default()));
             manifest.incidents.faults = fault.cloned().into_iter().collect();
+            manifest.incidents.only_senders_killed = only_senders_killed;
         });
         assert_eq!(value(&lines, "loss"), loss, "{fault:?}, {only_senders_killed}");
+    }
+}
+
+/// The rows of a killed server may have been those of updates that its device sent on.
+#[test]
+fn what_a_killed_server_received_has_no_value_without_rows() {
+    let keys = ["received", "merged", "absorbed", "aggregated", "duplicates", "aom_mean/cluster", "aom_mean/worker"];
+    let mut silent = Story::new();
+    silent.sent_seq(0, 0, 0, Some(0), 0).sent_seq(0, 1, 5_000_000, Some(5_000_000), 0);
+    let mut half = silent.clone();
+    half.received_seq(10_000_000, 0, 0, 0, 1);
+    for (story, is_killed, only_senders_killed, is_known) in [
+        (&silent, false, false, true),
+        (&silent, true, true, true),
+        (&silent, true, false, false),
+        (&half, true, false, true),
+    ] {
+        let lines = lines_of(story, |manifest| {
+            let killed = Fault::InPart { part: "server part".into(), fault: Box::new(Fault::Killed {}) };
+            manifest.incidents.faults.extend(is_killed.then_some(killed));
+            manifest.incidents.only_senders_killed = only_senders_killed;
+        });
+        for key in keys {
+            assert_eq!(value(&lines, key).is_some(), is_known, "{key}, {is_killed}, {only_senders_killed}");
+        }
+        assert_eq!(lines.iter().any(|line| line.metric == "flows_never_delivered"), is_known);
+        assert_eq!(value(&lines, "sent"), Some(2.0));
     }
 }
 

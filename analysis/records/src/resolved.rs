@@ -232,12 +232,19 @@ impl Analysis {
         self.names_one_member() || self.has_sums_by_key() && self.manifest.external.is_some()
     }
 
-    /// Returns the ages of clusters, if packets say of which updates they are. The oldest member and the mean of all are unknown
-    /// where packets name one.
+    /// Whether nothing is known of arrivals: a part that receives was killed, and no row of it is left.
+    pub(crate) fn lacks_arrivals(&self) -> bool {
+        let arrivals = self.resolved.as_ref().map(Resolved::arrivals);
+        let has_rows = arrivals.is_some_and(|arrivals| arrivals.packets + arrivals.background > 0);
+        !has_rows && self.manifest.incidents.lacks_arrivals(&self.balance())
+    }
+
+    /// Returns the ages of clusters, if packets say of which updates they are, and arrivals are known. The oldest member and the mean of all
+    /// are unknown where packets name one.
     pub fn ages(&self) -> Option<&Ages> {
         let resolved = self.resolved.as_ref()?;
         let of_all = matches!(resolved.age_of, AgeOf::Oldest | AgeOf::Mean);
-        let is_unknown = self.hides_members() || (of_all && self.names_one_member());
+        let is_unknown = self.hides_members() || self.lacks_arrivals() || (of_all && self.names_one_member());
         resolved.ages().filter(|_| !is_unknown)
     }
 

@@ -540,7 +540,7 @@ impl Experiment {
             planned: plan.spec.planned.clone(),
             lanes: plan.spec.lanes.as_ref().map(|lanes| *lanes.layout()),
             goal: plan.spec.capture.goal,
-            incidents: Incidents { faults: Vec::new(), notes: remarks.clone() },
+            incidents: Incidents { notes: remarks.clone(), ..Incidents::default() },
             validity: Validity { faults: vec![Fault::UnderWay {}], notes: remarks },
             ..Manifest::default()
         }

@@ -33,7 +33,7 @@ const fn background(metric: &'static str, better: Better, definition: &'static s
 
 const DEFINITIONS: [Definition; 25] = [
     updates("sent", Better::Neither, "Transmissions of updates by workers, including retransmissions."),
-    Definition::new("received", PACKETS, Better::Neither, "Packets with updates received by the parameter server."),
+    Definition::new("received", PACKETS, Better::Neither, "Packets with updates received by the parameter server; no value if a part that receives was killed, and no row of it is left."),
     Definition::new("loss", SHARE, Better::Lower, "Share of sent updates that were dropped, without subsumed and outranked ones, and without repeats of what a device or a server had already (`duplicate`). For a device without books: share that did not arrive if it only forwards; no value if it may merge, or if a part that receives was killed and no row of it is left.")
         .source("design §4"),
     updates("dropped", Better::Lower, "Sent updates that were dropped; with a label, for that reason.").labels(&[REASON]),
@@ -106,16 +106,19 @@ impl Metric for Counts {
         let known = run.manifest.external.is_none();
         // A sum by key leaves in many packets, each of which is a part of it.
         let whole = known && !run.has_sums_by_key();
+        let is_lost = run.lacks_arrivals();
+        let of_arrivals = |n: f64| (!is_lost).then_some(n);
         out.push(updates("sent", balance.sent));
-        out.push(Line::new("received", PACKETS, received as f64));
+        out.push(Line::new("received", PACKETS, of_arrivals(received as f64)));
         out.push(Line::new("loss", SHARE, loss(run, &balance)));
         out.push(updates("dropped", dropped));
         out.extend(balance.dropped.iter().map(|(reason, n)| updates("dropped", *n).with("reason", reason.as_str())));
         let merged = (!run.lacks_members()).then_some(balance.delivered_merged as f64);
-        out.push(Line::new("merged", UPDATES, merged));
-        out.push(Line::new("absorbed", UPDATES, whole.then_some(absorbed)));
+        out.push(Line::new("merged", UPDATES, merged.and_then(of_arrivals)));
+        out.push(Line::new("absorbed", UPDATES, whole.then_some(absorbed).and_then(of_arrivals)));
         let represented = balance.delivered_alone + balance.delivered_merged;
-        out.push(Line::new("aggregated", UPDATES, whole.then_some(represented as f64 - received as f64)));
+        let aggregated = whole.then_some(represented as f64 - received as f64);
+        out.push(Line::new("aggregated", UPDATES, aggregated.and_then(of_arrivals)));
         let missing = share(balance.sent.saturating_sub(represented + balance.in_flight), balance.sent);
         out.push(Line::new("unrepresented", SHARE, missing.filter(|_| whole)));
         out.push(updates("subsumed", balance.subsumed));
@@ -139,7 +142,8 @@ impl Metric for Counts {
         }
         if let Some(resolved) = &run.resolved {
             let unseen = run.manifest.unseen.as_ref().map(|unseen| unseen.duplicates);
-            out.push(Line::new("duplicates", PACKETS, unseen.unwrap_or(resolved.duplicates()) as f64));
+            let again = unseen.unwrap_or(resolved.duplicates());
+            out.push(Line::new("duplicates", PACKETS, of_arrivals(again as f64)));
         }
         of_no_cluster(run, out);
         Ok(())
@@ -158,7 +162,7 @@ pub fn loss(run: &Analysis, balance: &Balance) -> Option<f64> {
         return None;
     }
     let lost = match &run.manifest.unseen {
-        Some(unseen) if unseen.lacks_arrivals(&run.manifest.incidents.faults, &run.balance()) => return None,
+        Some(_) if run.manifest.incidents.lacks_arrivals(&run.balance()) => return None,
         Some(_) => balance.unaccounted,
         None => balance.dropped_total() - repeats(run, balance)?,
     };

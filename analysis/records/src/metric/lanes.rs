@@ -127,7 +127,7 @@ impl Metric for Lanes {
         }
         let each = (decoded > 0).then(|| (account.alone + account.merged) as f64 / decoded as f64);
         out.push(Line::new("lanes_aggregation_mean", "updates per packet", each));
-        if let Some(ages) = &found.ages {
+        if let Some(ages) = found.ages.as_ref().filter(|_| !run.lacks_arrivals()) {
             for (flow, ages) in [("cluster", &ages.clusters), ("worker", &ages.workers)] {
                 let means: Vec<f64> = ages.iter().filter_map(|age: &FlowAge| age.mean_ns).collect();
                 out.push(Line::new("lanes_aom_mean", NS, stats::mean(&means)).with("flow", flow));

@@ -312,18 +312,9 @@ pub struct Incidents {
     /// Notes for readers.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub notes: Vec<Note>,
-}
-
-impl Incidents {
-    /// Returns whether there are none.
-    pub fn is_empty(&self) -> bool {
-        self.faults.is_empty() && self.notes.is_empty()
-    }
-
-    /// Returns the number of sums of which is not known whether they are wrong, since rows of a killed part are missing.
-    pub fn unproven_sums(&self) -> Option<u64> {
-        self.notes.iter().find_map(|note| if let Note::Unproven { packets } = note { Some(*packets) } else { None })
-    }
+    /// Whether parts were killed, and none of those whose counters say what arrived.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub only_senders_killed: bool,
 }
 
 /// Observations about a device that keeps no books, from received packets.
@@ -367,9 +358,6 @@ pub struct Unseen {
     /// Acknowledgements at the workers' interface.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub acks: Option<AckCopies>,
-    /// Whether parts were killed, and none of those whose counters say what arrived.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub only_senders_killed: bool,
 }
 
 /// Counter of frames with a wrong IPv4 or UDP checksum, of a device in lockstep.
@@ -446,7 +434,11 @@ impl Facts {
             lanes: manifest.lanes.is_some(),
             incidents: match manifest.version {
                 // Manifests of these versions hold only the sentences.
-                0 | 1 => Incidents { faults: manifest.validity.faults.clone(), notes: manifest.validity.notes.clone() },
+                0 | 1 => Incidents {
+                    faults: manifest.validity.faults.clone(),
+                    notes: manifest.validity.notes.clone(),
+                    ..Incidents::default()
+                },
                 _ => manifest.incidents.clone(),
             },
         }
@@ -455,7 +447,7 @@ impl Facts {
 
 /// Decides whether the numbers of a run may be used.
 pub fn judge(facts: &Facts) -> Validity {
-    let Incidents { mut faults, mut notes } = facts.incidents.clone();
+    let Incidents { mut faults, mut notes, .. } = facts.incidents.clone();
     let balance = &facts.balance;
     let mut first = Vec::new();
     if balance.unknown != 0 || facts.strangers > 0 {
@@ -505,8 +497,7 @@ pub fn judge(facts: &Facts) -> Validity {
 /// Judges a device that keeps no books.
 fn judge_unseen(facts: &Facts, unseen: &Unseen, faults: &mut Vec<Fault>, notes: &mut Vec<Note>) {
     let Balance { sent, unaccounted, .. } = facts.balance;
-    let reported = &facts.incidents.faults;
-    if sent > 0 && facts.arrived == 0 && !unseen.lacks_counters(reported) {
+    if sent > 0 && facts.arrived == 0 && !facts.incidents.lacks_counters() {
         let frames = facts.unmatched;
         let fault = if frames > 0 { Fault::NothingMatched { sent, frames } } else { Fault::NothingReceived { sent } };
         faults.insert(0, fault);
@@ -519,7 +510,7 @@ fn judge_unseen(facts: &Facts, unseen: &Unseen, faults: &mut Vec<Fault>, notes: 
         true => Note::NoBooks { sent, unaccounted },
         false => Note::Lost { sent, lost: unaccounted },
     };
-    told.extend((!unseen.lacks_arrivals(reported, &facts.balance)).then_some(missing));
+    told.extend((!facts.incidents.lacks_arrivals(&facts.balance)).then_some(missing));
     if unseen.lanes_contradict > 0 {
         told.push(Note::LanesContradict { packets: unseen.lanes_contradict });
     }

@@ -63,9 +63,9 @@ fn a_device_without_books_is_judged_by_what_arrived() {
     assert_eq!(of_black_box(|facts, _| facts.arrived = 0).0, ["nothing_received"]);
     assert!(of_black_box(|facts, _| (facts.arrived, facts.balance.sent) = (0, 0)).0.is_empty());
     let killed = |only_senders: bool, delivered: u64| {
-        of_black_box(|facts, unseen| {
+        of_black_box(|facts, _| {
             (facts.arrived, facts.balance.delivered_alone) = (0, delivered);
-            unseen.only_senders_killed = only_senders;
+            facts.incidents.only_senders_killed = only_senders;
             let fault = Box::new(Fault::Killed {});
             facts.incidents.faults.push(Fault::InPart { part: "rank 2".into(), fault });
         })

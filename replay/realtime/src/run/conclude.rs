@@ -56,9 +56,9 @@ pub(super) fn conclude(manifest: &mut Manifest, outcome: Outcome) {
     manifest.balance = total(&by_worker);
     manifest.balance_by_worker = by_worker;
     manifest.strangers = ledger.strangers();
-    // The counts at the ends of cables, and the ends of parts, are not known to the ledger.
-    let Unseen { load, acks, only_senders_killed, .. } = manifest.unseen.take().unwrap_or_default();
-    manifest.unseen = ledger.unseen().map(|own| Unseen { load, acks, only_senders_killed, ..own });
+    // The counts at the ends of cables are not known to the ledger.
+    let Unseen { load, acks, .. } = manifest.unseen.take().unwrap_or_default();
+    manifest.unseen = ledger.unseen().map(|own| Unseen { load, acks, ..own });
     manifest.counters = counters;
     // Of the results of a server its workers know, of those of a device its account.
     manifest.counters.scaling_error_ppb = manifest.counters.scaling_error_ppb.or(ledger.scaling_error_ppb());

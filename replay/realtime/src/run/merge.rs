@@ -77,7 +77,7 @@ pub fn merge(
     let experiment = Experiment::open(catalogue, Document::parse(&workers.manifest.config, &name)?)?;
     let (run, plan) = planned(&experiment, &workers.manifest)?;
     let by_key = expected(&plan, Roles::ALL) == Expected::SumsByKey;
-    manifest.unseen.get_or_insert_default().only_senders_killed = only_senders_killed(&parts, by_key);
+    manifest.incidents.only_senders_killed = only_senders_killed(&parts, by_key);
     parts.iter().try_for_each(|part| check_profile(&plan, &part.manifest))?;
     let _claim = claim(out)?;
     manifest.files = join_records(&records(&parts, &late), out)?;
