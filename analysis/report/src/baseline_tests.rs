@@ -20,6 +20,14 @@ fn speedups(runs: &[RunSummary]) -> Vec<Option<f64>> {
     runs.iter().map(|run| run.scalars.get(SPEEDUP)).collect()
 }
 
+#[test]
+fn the_page_on_experiments_names_all_of_these_metrics() {
+    let page = include_str!("../../../docs/experiments.md");
+    for (key, ..) in DERIVED {
+        assert!(page.contains(&format!("`{key}`")), "{key}");
+    }
+}
+
 /// A steered run has no partner: its rate is its own.
 #[test]
 fn steered_runs_are_compared_with_nothing() {
