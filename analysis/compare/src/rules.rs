@@ -144,9 +144,13 @@ impl Rule {
         if unit == "s" && units.contains(&"ns") {
             return Ok(Band::Absolute(amount / 1e9));
         }
+        let (of, write) = if unit.is_empty() {
+            ("has no unit".to_owned(), "a number such as 3")
+        } else {
+            (format!("is in {unit}"), "an amount in that unit")
+        };
         Err(Error::config(format!(
-            "{}: the tolerance \"{text}\" does not fit {}, which is in {unit}; write a share such as 2%, or an amount in \
-             that unit",
+            "{}: the tolerance \"{text}\" does not fit {}, which {of}; write a share such as 2%, or {write}",
             self.place, self.metric
         )))
     }

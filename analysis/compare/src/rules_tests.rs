@@ -111,6 +111,8 @@ fn tolerances_must_fit_the_unit_and_metrics_must_exist() {
         message.contains("r.toml:12:") && message.contains("does not fit host_latency_mean, which is in share"),
         "{message}"
     );
+    let message = rules.rules[2].band("").unwrap_err().to_string();
+    assert!(message.ends_with("which has no unit; write a share such as 2%, or a number such as 3"), "{message}");
     let wrong = Rules::parse(&GOOD.replace("aom_mean/cluster", "aom_mean/clutser"), "r.toml").unwrap();
     let message = wrong.rules[0].check(&["aom_mean/cluster", "received"]).unwrap_err().to_string();
     assert!(message.contains("did you mean \"aom_mean/cluster\"?"), "{message}");
