@@ -3,6 +3,7 @@
 use std::ops::ControlFlow;
 
 use pktgen_core::Error;
+use pktgen_core::registry::suggest;
 use sqlparser::ast::{
     BinaryOperator, DataType, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArguments, GroupByExpr, Ident,
     OrderByKind, Query, Select, SelectItem, SelectItemQualifiedWildcardKind, SetExpr, Spanned, TableFactor,
@@ -13,6 +14,41 @@ use crate::aggregates::{AggregateKind, AnswerContent, has_aggregate, is_grouped,
 use crate::names::{at_position, is_column, is_named_after, is_renamed, last_name, position, table_name, word};
 use crate::place::at;
 use crate::tables::QueryTable;
+
+/// Functions of polars that its own list lacks, in lower case.
+const UNLISTED: [&str; 20] = [
+    "array_agg",
+    "bit_not",
+    "bitand",
+    "bitcount",
+    "bitnot",
+    "bitor",
+    "bitxor",
+    "datetime",
+    "div",
+    "group_concat",
+    "listagg",
+    "normalize",
+    "split_part",
+    "string_agg",
+    "string_to_array",
+    "time",
+    "timestamp",
+    "trunc",
+    "truncate",
+    "xor",
+];
+
+/// Refuses functions that polars does not have: an unknown aggregate would be taken for a function of single rows.
+pub(crate) fn unsupported(expr: &Expr) -> ControlFlow<Error> {
+    let Expr::Function(Function { name, .. }) = expr else { return ControlFlow::Continue(()) };
+    let name = word(name).to_lowercase();
+    let known = polars::sql::keywords::all_functions();
+    if known.contains(&name.as_str()) || UNLISTED.contains(&name.as_str()) {
+        return ControlFlow::Continue(());
+    }
+    ControlFlow::Break(at(expr.span().start, format!("unsupported function '{name}'{}", suggest(&name, &known))))
+}
 
 /// Refuses aggregates of constants, and counts with constant conditions, which polars evaluates once, regardless of the rows.
 pub(crate) fn constant(expr: &Expr) -> ControlFlow<Error> {

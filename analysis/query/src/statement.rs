@@ -183,10 +183,6 @@ impl Statement {
                 };
                 at(place, format!("there is no column \"{word}\" here{known}"))
             }
-            Some((place, word)) if first.contains("function") && !first.contains("GROUP BY") => {
-                let near = suggest(&word.to_lowercase(), &polars::sql::keywords::all_functions());
-                at(place, format!("{first}{near}"))
-            }
             Some((place, word)) if first.contains("ambiguous") && self.words(Keyword::SELECT) > 1 => at(
                 place,
                 format!(
@@ -355,6 +351,7 @@ impl Visitor for Check<'_> {
             let what = "QUALIFY is refused, since it would see the answer's columns only: take the window in a subquery of FROM, and choose its rows by WHERE";
             return ControlFlow::Break(at(condition.span().start, what));
         }
+        visit_expressions(&select.projection, refusals::unsupported)?;
         refusals::groupings(select)?;
         refusals::having_alone(select)?;
         windows::refuse(select)?;
@@ -369,6 +366,7 @@ impl Visitor for Check<'_> {
     }
 
     fn pre_visit_expr(&mut self, expr: &Expr) -> ControlFlow<Error> {
+        refusals::unsupported(expr)?;
         refusals::constant(expr)?;
         refusals::filtered_quantile(expr)?;
         refusals::logarithm(expr)?;

@@ -55,6 +55,28 @@ fn aggregates_are_of_columns() {
     }
 }
 
+/// Other checks would take an unknown aggregate for a function of single rows.
+#[test]
+fn unknown_functions_are_named_before_what_they_would_change() {
+    for (sql, says) in [
+        ("SELECT VAR_POP(seq) AS b, COUNT(*) AS n FROM sent", "column 8: unsupported function 'var_pop', did you mean"),
+        (
+            "SELECT seq, 1 + medain(seq) OVER () AS b FROM sent",
+            "column 17: unsupported function 'medain', did you mean \"median\"?",
+        ),
+        ("SELECT seq FROM sent WHERE FOO(seq) > 1", "column 28: unsupported function 'foo'"),
+        ("SELECT COUNT(*) AS n FROM sent GROUP BY FOO(seq)", "column 41: unsupported function 'foo'"),
+        ("SELECT pktgen_summed(seq) AS b FROM sent", "unsupported function 'pktgen_summed'"),
+    ] {
+        let refused = refusal(sql);
+        assert!(refused.contains(says), "{sql}: {refused}");
+    }
+    for name in ["TRUNC", "DIV", "\"abs\"", "Group_Concat", "bitAnd"] {
+        let function = parse(&format!("SELECT {name}(seq, 1) AS b FROM sent"));
+        assert!(function.is_ok(), "{name}: {:?}", function.err());
+    }
+}
+
 #[test]
 fn what_differs_between_dialects_is_refused() {
     for (sql, says) in [
