@@ -70,7 +70,7 @@ impl Differences {
     pub(crate) fn of(pairs: &[(f64, f64)], band: Band) -> Differences {
         let ratio = pairs.iter().all(|(old, new)| old == new || (*old > 0.0 && *new > 0.0));
         if let (Band::Relative(share), true) = (band, ratio) {
-            let log = |(old, new): &(f64, f64)| if old == new { 0.0 } else { (new / old).ln() };
+            let log = |(old, new): &(f64, f64)| if old == new { 0.0 } else { log_ratio(*old, *new) };
             let values = pairs.iter().map(log).collect();
             return Differences { kind: EffectKind::Ratio, values, band: share.ln_1p(), noise: ROUNDING, exact: false };
         }
@@ -103,6 +103,12 @@ impl Differences {
     }
 }
 
+/// Returns the logarithm of new over old, also of a quotient that is beyond all numbers or has few digits.
+fn log_ratio(old: f64, new: f64) -> f64 {
+    let ratio = new / old;
+    if ratio.is_normal() { ratio.ln() } else { new.ln() - old.ln() }
+}
+
 /// A sample of differences: its mean and its uncertainty.
 #[derive(Debug, Clone)]
 pub(crate) struct Sample {
@@ -122,10 +128,11 @@ pub(crate) struct Sample {
 }
 
 impl Sample {
-    /// Resamples `differences` this many times, for judgements at levels up to `alpha`; `None` without differences.
+    /// Resamples `differences` this many times, for judgements at levels up to `alpha`; `None` without differences, or if their sums or
+    /// squares overflow.
     pub(crate) fn of(differences: &Differences, resamples: usize, alpha: f64) -> Option<Sample> {
         let values = &differences.values;
-        let (n, mean) = (values.len(), stats::mean(values)?);
+        let (n, mean) = (values.len(), stats::mean(values).filter(|mean| mean.is_finite())?);
         let (least, most) = values.iter().fold((f64::MAX, f64::MIN), |(lo, hi), x| (lo.min(*x), hi.max(*x)));
         if most - least <= differences.noise {
             // All equal; values that differ from 0 by rounding only become 0.
@@ -134,6 +141,9 @@ impl Sample {
             return Some(Sample { n, mean, deviation: 0.0, exact: differences.exact, low, high, all: 0 });
         }
         let (_, deviation) = moments(values.iter().copied(), n);
+        if !deviation.is_finite() {
+            return None;
+        }
         let resamples = if n < SEEDS_MIN { 0 } else { resamples };
         let studentised = studentised(values, mean, LEAST_SPREAD * deviation, resamples);
         // No other resample is the end of an interval, and a probability above `alpha` fails at every level.

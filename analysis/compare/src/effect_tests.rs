@@ -21,6 +21,10 @@ fn ratios_where_they_exist_and_differences_elsewhere() {
         (difference.kind, difference.values.as_slice(), difference.band),
         (EffectKind::Difference, &[2.0, 1.0][..], 0.02)
     );
+    // The first quotient is infinite, the second has few digits.
+    let far = Differences::of(&[(1e-300, 1e300), (1e10, 1e-310)], Band::Relative(0.02)).values;
+    let decades = far.iter().map(|value| value / 10f64.ln());
+    assert!(decades.zip([600.0, -320.0]).all(|(decades, wanted)| (decades - wanted).abs() < 1e-9), "{far:?}");
     let absolute = Differences::of(&[(2.0, 4.0)], Band::Absolute(0.5));
     assert_eq!((absolute.kind, absolute.band, absolute.shown(0.25)), (EffectKind::Difference, 0.5, 0.25));
 }

@@ -23,6 +23,9 @@ const EFFECT_DECIMALS_MAX: usize = DECIMALS_MAX - 1;
 /// Maximum number of further seeds that are recommended.
 pub const FURTHER_MAX: usize = 1000;
 
+/// Why differences are not judged whose sums, squares or tolerance overflow.
+const TOO_FAR: &str = "the values are too far apart for sums and squares of their differences; use a larger unit";
+
 /// A verdict on a metric at a point, or on all metrics and points.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]
@@ -107,7 +110,7 @@ pub struct Judgement {
     pub old: Option<Estimate>,
     /// Median of the new runs in pairs.
     pub new: Option<Estimate>,
-    /// The effect; `None` for fewer than [`SEEDS_MIN`] pairs that differ, unless it is exact.
+    /// The effect; `None` for fewer than [`SEEDS_MIN`] pairs that differ, unless it is exact, and for values too far apart.
     pub effect: Option<Effect>,
     /// Whether no chance was involved in these runs, so the effect is not an estimate.
     pub exact: bool,
@@ -282,9 +285,10 @@ pub(crate) fn judge(mut drafts: Vec<Draft>, alpha: f64) -> Vec<Judgement> {
     let sample = |draft: &Draft| Sample::of(&draft.differences, resamples, alpha);
     let samples = in_parallel(&drafts, &sample, &mut |_, _| {});
     for (draft, sample) in drafts.iter_mut().zip(samples) {
-        draft.sample = sample;
+        draft.sample = sample.filter(|_| draft.differences.limit().is_finite());
         if draft.sample.is_none() && draft.judgement.why.is_empty() {
-            draft.judgement.why = lacking(&draft.judgement);
+            let is_lacking = draft.differences.values.is_empty();
+            draft.judgement.why = if is_lacking { lacking(&draft.judgement) } else { TOO_FAR.to_owned() };
         }
     }
     let chances: Vec<Option<f64>> = drafts.iter().map(Draft::chance).collect();

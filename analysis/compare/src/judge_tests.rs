@@ -108,6 +108,26 @@ fn an_effect_of_exactly_the_tolerance_is_within_it_both_ways() {
 }
 
 #[test]
+fn ratios_beyond_all_numbers_are_judged_and_values_too_far_apart_are_named() {
+    let of = |old: f64, new: f64| (1..=6).map(|i| (old, new * (1.0 - f64::from(i) / 1000.0))).collect::<Vec<_>>();
+    for (small, large) in [(1e-300, 1e300), (5e-324, 1.7e308), (1e-310, 1e10)] {
+        let outcomes = [of(small, large), of(large, small)].map(|pairs| judged(&pairs).outcome);
+        assert_eq!(outcomes, [Outcome::Worse, Outcome::Better], "{small}");
+    }
+    // A difference, a sum, a square, and the tolerance overflow.
+    let tolerance = vec![(-1.7e308, -1.6e308); 6];
+    for pairs in [of(-1.7e308, 1.7e308), of(-1e308, -1.5e308), of(0.0, 1e200), tolerance] {
+        let one = judged(&pairs);
+        assert_eq!((one.outcome, one.effect, one.further), (Outcome::CannotTell, None, None), "{pairs:?}");
+        assert!(one.shown_outcome().starts_with("cannot tell: the values are too far apart"), "{one:?}");
+    }
+    // It is none of the judgements that are made at once.
+    let far = [(-1.7e308, 1.7e308); 6];
+    let among = judge(vec![draft(&far), draft(&around(1.05, 0.005, 10))], 0.05).remove(1);
+    assert_eq!((among.outcome, among.effect.unwrap().level), (Outcome::Worse, 0.95));
+}
+
+#[test]
 fn what_cannot_be_told_says_how_many_seeds_would() {
     let close = judged(&around(1.0, 0.05, 5));
     let Some(Further::Seeds(more)) = close.further else { panic!("{close:?}") };
