@@ -125,6 +125,8 @@ pub(crate) struct Sample {
     high: Vec<f64>,
     /// Number of resamples; 0 if all differences are equal or too few.
     all: usize,
+    /// Shares of resamples as far from the mean as the nearer and the farther end of the tolerance; 0 without resamples.
+    beyond: [f64; 2],
 }
 
 impl Sample {
@@ -137,8 +139,8 @@ impl Sample {
         if most - least <= differences.noise {
             // All equal; values that differ from 0 by rounding only become 0.
             let mean = if mean.abs() <= differences.noise { 0.0 } else { mean };
-            let (low, high) = Default::default();
-            return Some(Sample { n, mean, deviation: 0.0, exact: differences.exact, low, high, all: 0 });
+            let (low, high, beyond) = Default::default();
+            return Some(Sample { n, mean, deviation: 0.0, exact: differences.exact, low, high, all: 0, beyond });
         }
         let (_, deviation) = moments(values.iter().copied(), n);
         if !deviation.is_finite() {
@@ -146,9 +148,12 @@ impl Sample {
         }
         let resamples = if n < SEEDS_MIN { 0 } else { resamples };
         let studentised = studentised(values, mean, LEAST_SPREAD * deviation, resamples);
+        let error = deviation / (n as f64).sqrt();
+        let ends = [mean.abs() - differences.band, mean.abs() + differences.band];
+        let beyond = ends.map(|distance| share_beyond(&studentised, mean.signum() * distance / error));
         // No other resample is the end of an interval, and a probability above `alpha` fails at every level.
         let (low, high) = outermost(studentised, rank_of_end(alpha, resamples) + 1);
-        Some(Sample { n, mean, deviation, exact: false, low, high, all: resamples })
+        Some(Sample { n, mean, deviation, exact: false, low, high, all: resamples, beyond })
     }
 
     /// Whether there are enough pairs, or nothing that chance could explain.
@@ -228,15 +233,26 @@ impl Sample {
         (self.mean - high * self.error(), self.mean - low * self.error())
     }
 
-    /// Returns how many more pairs would show with a probability of about 80 % on which side of the ends of `band` the true mean is,
-    /// if mean and spread stay the same; `None` if more than `most` are needed. A mean within the band must be clear of both ends.
+    /// Returns how many more pairs would show with a probability of about 80 % on which side of the ends of `band`, the tolerance, the
+    /// true mean is, if mean and spread stay the same; `None` if more than `most` are needed. A mean within the band must be clear of both
+    /// ends. Resamples beyond an end become fewer by the same factor with each pair (a large deviation): where they are many for the
+    /// distance, since few pairs differ by much, they decide, and Student's distribution elsewhere.
     pub(crate) fn further(&self, band: f64, alpha: f64, most: usize) -> Option<usize> {
         let (near, far) = (band - self.mean.abs(), band + self.mean.abs());
         let tells = |more: usize| {
             let n = (self.n + more) as f64;
             let (error, t) = (self.deviation / n.sqrt(), student::quantile(alpha / 2.0, n - 1.0));
-            let misses = |distance: f64| student::tail(distance / error - t, n - 1.0);
-            let missed = if near > 0.0 { misses(near) + misses(far) } else { misses(-near) };
+            let misses = |distance: f64, beyond: f64| {
+                let beyond = beyond.powf(n / self.n as f64);
+                if beyond > alpha / 2.0 {
+                    return 1.0;
+                }
+                let clear = distance / error;
+                let is_uneven = beyond > student::tail(clear, n - 1.0);
+                student::tail(if is_uneven { student::quantile(beyond, n - 1.0) } else { clear } - t, n - 1.0)
+            };
+            let [at_near, at_far] = self.beyond;
+            let missed = if near > 0.0 { misses(near, at_near) + misses(far, at_far) } else { misses(-near, at_near) };
             missed <= UNDECIDED
         };
         let least = SEEDS_MIN.saturating_sub(self.n).max(1);
@@ -270,6 +286,15 @@ fn outermost(mut values: Vec<f64>, kept: usize) -> (Vec<f64>, Vec<f64>) {
     low.sort_unstable_by(f64::total_cmp);
     high.sort_unstable_by(|a, b| b.total_cmp(a));
     (low, high)
+}
+
+/// Returns the share of resamples at least as far from 0 as `t`, on its side; 0 without resamples.
+fn share_beyond(resamples: &[f64], t: f64) -> f64 {
+    if resamples.is_empty() {
+        return 0.0;
+    }
+    let beyond = resamples.iter().filter(|one| if t < 0.0 { **one <= t } else { **one >= t }).count();
+    beyond as f64 / resamples.len() as f64
 }
 
 /// Returns mean and standard deviation.
