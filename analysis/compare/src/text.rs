@@ -5,6 +5,7 @@
 use std::cmp::Ordering;
 use std::fmt::Write;
 
+use pktgen_core::printable::one_line;
 use pktgen_records::human::{scale_for, title};
 use pktgen_records::stats::{Estimate, Interval, too_few};
 use pktgen_report::answer::setting;
@@ -246,16 +247,18 @@ pub(super) fn ranking_cells(comparison: &Comparison, ranking: &Ranking) -> Vec<S
 
 /// Returns the text for the terminal.
 pub(super) fn summary(comparison: &Comparison, see: &str) -> String {
-    let mut out = comparison.lines.join("\n");
-    out.push('\n');
+    let mut out = String::new();
+    for line in &comparison.lines {
+        let _ = writeln!(out, "{}", one_line(line));
+    }
     for one in comparison.implementations.iter().flat_map(|one| &one.invalid).take(NAMED_MAX) {
-        let _ = writeln!(out, "invalid: {one}");
+        let _ = writeln!(out, "invalid: {}", one_line(one));
     }
     for versus in comparison.versus.iter().filter(|versus| !versus.judgements.is_empty()) {
         let mut judgements: Vec<&Judgement> = versus.judgements.iter().collect();
         judgements.sort_by(|a, b| by_severity(a, b));
         if comparison.versus.len() > 1 {
-            let _ = write!(out, "\n{} against {}", versus.new, versus.old);
+            let _ = write!(out, "\n{} against {}", one_line(&versus.new), one_line(&versus.old));
         }
         out.push('\n');
         let rows: Vec<Vec<String>> = judgements.iter().take(LISTED_MAX).map(|one| cells(one).to_vec()).collect();
@@ -272,7 +275,7 @@ pub(super) fn summary(comparison: &Comparison, see: &str) -> String {
     }
     if !comparison.notes.is_empty() {
         out.push('\n');
-        out.extend(comparison.notes.iter().map(|note| format!("Note: {note}\n")));
+        out.extend(comparison.notes.iter().map(|note| format!("Note: {}\n", one_line(note))));
     }
     out
 }
@@ -291,9 +294,11 @@ impl Ranking {
 
 /// Outputs aligned columns; the last one is not padded.
 fn table(heads: &[String], rows: &[Vec<String>], out: &mut String) {
+    let all = std::iter::once(heads).chain(rows.iter().map(Vec::as_slice));
+    let all: Vec<Vec<String>> = all.map(|row| row.iter().map(|cell| one_line(cell)).collect()).collect();
     let length = |text: &String| text.chars().count();
-    let width = |i: usize| rows.iter().map(|row| length(&row[i])).max().unwrap_or(0).max(length(&heads[i]));
-    for row in std::iter::once(heads).chain(rows.iter().map(Vec::as_slice)) {
+    let width = |i: usize| all.iter().map(|row| length(&row[i])).max().unwrap_or(0);
+    for row in &all {
         let cell = |(i, text): (usize, &String)| format!("{text}{}", " ".repeat(width(i) - length(text)));
         let line = row.iter().enumerate().map(cell).collect::<Vec<_>>().join("  ");
         let _ = writeln!(out, "{}", line.trim_end());
@@ -343,6 +348,18 @@ mod tests {
         for alpha in [0.05, 1e-6] {
             assert!(of(3, alpha).is_empty(), "{:?}", of(3, alpha));
         }
+    }
+
+    #[test]
+    fn a_row_is_one_line_whatever_a_label_contains() {
+        let at = "variant=a\n\u{202e}\tb";
+        let of = |name: &str| side(name, (1..=6).map(|seed| run(at, seed, &[(AOM, 100.0)])).collect());
+        let comparison = Comparison::of(&[of("old"), of("new")], Some(0), &Rules::built_in()).unwrap();
+        let text = summary(&comparison, "compare.html");
+        let row = text.lines().find(|line| line.contains("\\u202e")).unwrap();
+        assert!(row.contains(" a\\n\\u202e\\tb "), "{text}");
+        let head = text.lines().find(|line| line.starts_with("metric")).unwrap();
+        assert_eq!(row.find("same"), head.find("verdict"), "{text}");
     }
 
     #[test]

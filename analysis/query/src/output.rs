@@ -9,7 +9,7 @@ use parquet::file::properties::WriterProperties;
 use pktgen_core::arrow::array::RecordBatch;
 use pktgen_core::arrow::error::ArrowError;
 use pktgen_core::arrow::ipc::writer::StreamWriter;
-use pktgen_core::printable::printable;
+use pktgen_core::printable::one_line;
 use pktgen_core::{Error, Result};
 use pktgen_records::frame::batch;
 use polars::prelude::*;
@@ -226,11 +226,6 @@ fn of_output(fault: ArrowError) -> io::Error {
         ArrowError::IoError(_, fault) => fault,
         other => io::Error::other(other),
     }
-}
-
-/// Replaces control characters and line ends.
-fn one_line(text: &str) -> String {
-    printable(&text.replace('\n', "\\n").replace('\r', "\\r").replace('\t', "\\t")).into_owned()
 }
 
 #[cfg(test)]

@@ -4,6 +4,7 @@
 
 use std::fmt::Write;
 
+use pktgen_core::printable::one_line;
 use pktgen_records::human;
 
 use crate::headings::Heading;
@@ -50,7 +51,7 @@ fn invalid(notes: &[RunNote], see: &str, out: &mut String) {
 /// Wraps `text` between words into lines of at most [`WIDTH`]; longer words are not split.
 fn wrapped(text: &str, out: &mut String) {
     let mut used = 0;
-    for word in text.split(' ') {
+    for word in one_line(text).split(' ') {
         let length = word.chars().count();
         if used > 0 && used + 1 + length > WIDTH {
             out.push_str("\n ");
@@ -117,7 +118,7 @@ fn names(model: &Model, order: &[usize]) -> Vec<String> {
     if axes.is_empty() {
         return std::iter::once(String::new()).chain(order.iter().map(|_| "run".to_owned())).collect();
     }
-    let value = |row: &TableRow, axis: &String| row.labels.get(axis).map_or("–".to_owned(), String::clone);
+    let value = |row: &TableRow, axis: &String| row.labels.get(axis).map_or("–".to_owned(), |value| one_line(value));
     let parts: Vec<Vec<String>> = axes
         .iter()
         .map(|axis| {
@@ -167,7 +168,7 @@ fn block(groups: &[(Option<&str>, Vec<usize>)], names: &[String], columns: &[Vec
     let mut next = 1;
     for (name, rows) in groups {
         if let Some(name) = name {
-            let _ = writeln!(out, "{}", cut((*name).to_owned(), WIDTH));
+            let _ = writeln!(out, "{}", cut(one_line(name), WIDTH));
         }
         for _ in rows {
             line(next, out);

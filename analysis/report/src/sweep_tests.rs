@@ -232,6 +232,12 @@ fn axes_with_the_same_last_part_keep_their_names() {
     }
     let table = summary_table(&Model::build(&sweep));
     assert!(table.starts_with("variant ") && table.contains("\nfifo "), "{table}");
+    // Line ends and control characters of a name do not break its row.
+    for point in &mut sweep.points {
+        point.labels.insert("variant".into(), "a\n\u{7}b".into());
+    }
+    let table = summary_table(&Model::build(&sweep));
+    assert!(table.contains("\na\\n\\u0007b "), "{table}");
 }
 
 #[test]

@@ -28,6 +28,11 @@ pub fn printable(text: &str) -> Cow<'_, str> {
     Cow::Owned(out)
 }
 
+/// Returns `text` in one line: unprintable characters as [`printable`] has them, line ends and tabs as `\n`, `\r` and `\t`.
+pub fn one_line(text: &str) -> String {
+    printable(&text.replace('\n', "\\n").replace('\r', "\\r").replace('\t', "\\t")).into_owned()
+}
+
 /// Returns `text` escaped for HTML and SVG.
 pub fn escape(text: &str) -> String {
     printable(text).replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
@@ -42,6 +47,7 @@ mod tests {
         let plain = "Größe 5 %\n\t\"<ü>\" − \u{1f600} \\u";
         assert!(matches!(printable(plain), Cow::Borrowed(text) if text == plain));
         assert_eq!(printable("a\u{1b}[31mred\r\u{7f}\u{9b}\0"), "a\\u001b[31mred\\u000d\\u007f\\u009b\\u0000");
+        assert_eq!(one_line("a\n\u{1b}[31mb\r\tc"), "a\\n\\u001b[31mb\\r\\tc");
         assert_eq!(printable("\u{202e}txt.exe\u{2066}\u{ffff}"), "\\u202etxt.exe\\u2066\\uffff");
     }
 
