@@ -118,7 +118,11 @@ fn refusals(net: &Net) {
         (&["w0", "--rounds", "6", "--trial", "1ms", "--peer", "nothing1"], 3, "nothing1"),
         (&["w0", "--pps", "100M", "--rounds", "6"], 3, "allow_above_link"),
         // Keys that trials set already, and flags that tune does not have, are no advice.
-        (&["w0", "--rounds", "6", "--bytes", "1515B"], 3, "takes 1514 this way; lower workload.bytes, or raise the MTU"),
+        (
+            &["w0", "--rounds", "6", "--bytes", "1515B"],
+            3,
+            "takes 1514 this way; lower workload.bytes, or raise the MTU",
+        ),
         (&["w0", "--rounds", "6", "--set", "sweep.seeds=1..3"], 2, "pktgen: --set of [sweep]: trials are of one run"),
         // What no setting accepts is a fault of the experiment, which is all that is said.
         (&["w0", "--rounds", "6", "--set", "nosuch.key=1"], 2, "pktgen: --set nosuch.key=1: unknown section or key"),

@@ -63,8 +63,7 @@ pub fn merge(
     let (late, one_host) = anchors(&parts)?;
     // Senders' records are in the time of their schedules, which is the same for all: the parts may be apart by the difference.
     let spread = parts.iter().zip(&late).filter(|(part, _)| part.name() == PARTS[0]).map(|(_, late)| late.abs());
-    let slack =
-        if one_host { spread.max().unwrap_or(0) } else { SLACK.max(clock_error.unwrap_or(0)).min(SLACK_MAX) };
+    let slack = if one_host { spread.max().unwrap_or(0) } else { SLACK.max(clock_error.unwrap_or(0)).min(SLACK_MAX) };
     same_time(&parts, &late, slack)?;
     let skew = Skew::of(&parts, one_host, clock_error)?;
     let mut manifest = joined(&parts, &late, one_host);

@@ -440,7 +440,8 @@ fn progress_between_runs_has_the_time_of_the_last_one() {
 fn a_run_in_virtual_time_is_not_shown_as_the_run_before() {
     let folder = tempfile::tempdir().unwrap();
     let text = text("ring", "", "workers = \"open_loop\"").replace("updates = 400", "updates = 40");
-    let variants = "[[sweep.variants]]\nname = \"wire\"\n[[sweep.variants]]\nname = \"twin\"\ntransport.kind = \"virtual\"\n";
+    let variants =
+        "[[sweep.variants]]\nname = \"wire\"\n[[sweep.variants]]\nname = \"twin\"\ntransport.kind = \"virtual\"\n";
     let view = Arc::new(View::default());
     let experiment = Experiment::open(all(), Document::parse(&(text + variants), "test").unwrap()).unwrap();
     let experiment = experiment.watched_by(view.clone());
