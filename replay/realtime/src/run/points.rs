@@ -343,7 +343,6 @@ mod tests {
             (&ring, "transport.pacing = \"top\"\nendpoint.workers = \"retransmit\"", "transport.pacing = \"top\""),
             (&ring, "transport.pacing = \"top\"", ""),
             (&ring, "transport.kind = \"pcap\"\nendpoint.workers = \"retransmit\"", "nothing comes back from files"),
-            (&ring, "transport.kind = \"pcap\"", ""),
             // Cores depend on the host.
             (&ring, "transport.cores = [9999]", ""),
             (&udp, "transport.stamps = \"card\"", "the loopback interface has no card"),
@@ -370,6 +369,15 @@ mod tests {
                 assert!(why.contains(part) && why.is_empty() == part.is_empty(), "{later}: {why}");
             }
         }
+    }
+
+    /// An inspection is of all parts, which several processes may have.
+    #[test]
+    fn a_whole_run_over_files_is_refused_and_an_inspection_of_it_is_not() {
+        let experiment = experiment("transport.kind = \"pcap\"\n", &[]);
+        let why = experiment.check_points(&mut |_, _| Ok(())).unwrap_err().to_string();
+        assert!(why.contains("run the roles one after the other"), "{why}");
+        assert!(experiment.check_drafts().is_ok());
     }
 
     #[test]
