@@ -164,7 +164,9 @@ pub(super) fn all() -> io::Result<BTreeMap<String, Identity>> {
         let mut next = list;
         while (*next).if_index != 0 {
             let name = std::ffi::CStr::from_ptr((*next).if_name).to_string_lossy().into_owned();
-            numbers.push((name, (*next).if_index));
+            if is_interface(&name) {
+                numbers.push((name, (*next).if_index));
+            }
             next = next.add(1);
         }
         libc::if_freenameindex(list);
@@ -177,6 +179,12 @@ pub(super) fn all() -> io::Result<BTreeMap<String, Identity>> {
         Some((name, (number, address.map(|byte| byte as u8))))
     };
     Ok(numbers.into_iter().filter_map(identified).collect())
+}
+
+/// Returns whether a name of `if_nameindex` is that of an interface: musl also lists labels of addresses, such as `w0:1`, to whose requests
+/// the kernel answers for the interface. No interface has a colon in its name.
+fn is_interface(name: &str) -> bool {
+    !name.contains(':')
 }
 
 /// Returns the interface with this address; `None` if this host has no such address.
@@ -328,6 +336,12 @@ Inter-|   Receive                                                |  Transmit
             // It may have been removed meanwhile.
             assert!([0, *number].contains(&known), "{name}: {number}, {known}; {names:?}");
         }
+    }
+
+    #[test]
+    fn labels_of_addresses_are_no_interfaces() {
+        let names = ["lo", "w0", "w0:1", "eth0.5", "eth0.5:web"];
+        assert_eq!(names.map(is_interface), [true, true, false, true, false]);
     }
 
     #[test]
