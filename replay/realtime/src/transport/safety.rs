@@ -3,8 +3,8 @@
 //! An interface leads to the internet if routes through it cover an eighth of the internet's unicast addresses, in any table: a default
 //! route, or several that together replace one (`0.0.0.0/1` and `128.0.0.0/1`). Routes of an interface above it (a bridge, a bond, a VLAN)
 //! or below it count as its own, and so do those of a bridge at the other end of a veth, those of interfaces above the lower interface of a
-//! macvlan, and routes by nexthop objects whose interface the kernel does not name. Routing rules are ignored: a table that no rule names
-//! counts as well.
+//! macvlan, also below a bridge or bond, and routes by nexthop objects whose interface the kernel does not name. Routing rules are ignored: a
+//! table that no rule names counts as well.
 //!
 //! `/sys` lists the interfaces of the network namespace in which it was mounted, netlink the routes of this thread's namespace. Interfaces are
 //! refused unless both are the same.
@@ -208,7 +208,7 @@ pub fn way_out(root: &Path, routes: RouteTable, interface: &str, reach: RouteRea
         let ways = std::iter::once(interface).chain(below.iter().map(String::as_str));
         let other_ends: Vec<_> = ways.filter_map(|name| other_end(root, name)).collect();
         let beyond = other_ends.iter().flat_map(|name| beside(root, name, "upper_"));
-        let siblings = siblings(root, interface, &below);
+        let siblings = siblings(root, interface);
         stack.extend(below.into_iter().map(|name| (name, Some("below"))));
         stack.extend(siblings.into_iter().map(|name| (name, Some("beside"))));
         stack.extend(beyond.map(|name| (name, Some("at the other end of"))));
@@ -235,28 +235,45 @@ pub fn way_out(root: &Path, routes: RouteTable, interface: &str, reach: RouteRea
 
 /// Returns the names of all interfaces on one side of `interface`, the nearest first: `"upper_"` or `"lower_"`.
 fn beside(root: &Path, interface: &str, side: &str) -> Vec<String> {
+    along(root, interface, side, &|_| true).split_off(1)
+}
+
+/// Returns the name of `interface` and of those on one side of it, the nearest first, as far as `passes` is true of those before.
+fn along(root: &Path, interface: &str, side: &str, passes: &dyn Fn(&str) -> bool) -> Vec<String> {
     let (mut found, mut at) = (vec![interface.to_owned()], 0);
     while let Some(name) = found.get(at) {
+        at += 1;
+        if !passes(name) {
+            continue;
+        }
         let entries = fs::read_dir(root.join("sys/class/net").join(name)).into_iter().flatten().flatten();
         let names = entries.filter_map(|entry| Some(entry.file_name().to_str()?.strip_prefix(side)?.to_owned()));
         let mut new: Vec<_> = names.filter(|name| !found.contains(name)).collect();
         new.sort();
         found.append(&mut new);
-        at += 1;
     }
-    found.split_off(1)
+    found
 }
 
-/// Returns the names of the interfaces above the lower interface of a macvlan, macvtap or ipvlan, whose frames leave it without a tag. The
-/// kernel states a type of those with a tag or a header of their own (VLAN, VXLAN, port of a switch), and none of these.
-fn siblings(root: &Path, interface: &str, below: &[String]) -> Vec<String> {
+/// Returns the names of the interfaces above the lower interface of each macvlan, macvtap or ipvlan by which frames leave without a tag:
+/// `interface` itself, or one below it.
+fn siblings(root: &Path, interface: &str) -> Vec<String> {
+    let untagged = |name: &str| !has_tag(root, name);
+    let mut ways = along(root, interface, "lower_", &untagged);
+    ways.retain(|name| untagged(name));
+    let lower_of = |name: &String| {
+        let link = number_in(root, name, "iflink")?;
+        beside(root, name, "lower_").into_iter().find(|lower| number_in(root, lower, "ifindex") == Some(link))
+    };
+    ways.iter().filter_map(lower_of).flat_map(|lower| beside(root, &lower, "upper_")).collect()
+}
+
+/// Returns whether frames leave an interface with a tag or a header of its own (VLAN, VXLAN, port of a switch). The kernel states a type of
+/// these, and of bridges and bonds, which add none; it states none of macvlans.
+fn has_tag(root: &Path, interface: &str) -> bool {
     let text = fs::read_to_string(root.join("sys/class/net").join(interface).join("uevent")).unwrap_or_default();
-    if text.lines().any(|line| line.starts_with("DEVTYPE=")) {
-        return Vec::new();
-    }
-    let Some(link) = number_in(root, interface, "iflink") else { return Vec::new() };
-    let lower = below.iter().find(|name| number_in(root, name, "ifindex") == Some(link));
-    lower.map_or(Vec::new(), |name| beside(root, name, "upper_"))
+    let mut kinds = text.lines().filter_map(|line| line.strip_prefix("DEVTYPE="));
+    kinds.any(|kind| !["bridge", "bond"].contains(&kind))
 }
 
 /// Returns the name of the other end of a veth: two interfaces that name each other. `None` for other interfaces, and in another namespace.
@@ -466,8 +483,8 @@ mod tests {
         assert_eq!(way("10.0.0.0/8"), None);
     }
 
-    #[test]
-    fn interfaces_above_and_below_count() {
+    /// Bonds, bridges, VLANs, veths and macvlans above each other.
+    fn stacked() -> tempfile::TempDir {
         let up = "0x1003\n";
         let root = host(&[
             (1, "eth0", up, &["bond0"]),
@@ -481,24 +498,37 @@ mod tests {
             (9, "veth2", up, &[]),
             (10, "card0", up, &["mv0", "mv1", "vlan7"]),
             (11, "mv0", up, &["vlan3"]),
-            (12, "mv1", up, &[]),
+            (12, "mv1", up, &["br1", "vlan4"]),
             (13, "vlan7", up, &[]),
             (14, "vlan3", up, &[]),
+            (15, "br1", up, &[]),
+            (16, "vlan4", up, &["br2"]),
+            (17, "br2", up, &[]),
         ]);
         let file = |name: &str, file: &str, text: String| {
             fs::write(root.path().join("sys/class/net").join(name).join(file), text).unwrap();
         };
-        for name in ["vlan3", "vlan5", "vlan7", "vlan9"] {
+        for name in ["vlan3", "vlan4", "vlan5", "vlan7", "vlan9"] {
             file(name, "uevent", format!("DEVTYPE=vlan\nINTERFACE={name}\n"));
+        }
+        for (name, number) in [("br1", 15), ("br2", 17)] {
+            file(name, "uevent", format!("DEVTYPE=bridge\nINTERFACE={name}\n"));
+            file(name, "iflink", format!("{number}\n"));
         }
         file("mv1", "uevent", "INTERFACE=mv1\nIFINDEX=12\n".to_owned());
         // The other end of the last one is in another namespace, where it has the number of another here.
         for (name, other) in [("eth0", 1), ("vlan5", 2), ("veth0", 7), ("veth1", 6), ("vlan9", 6), ("veth2", 7)] {
             file(name, "iflink", format!("{other}\n"));
         }
-        for (name, lower) in [("mv0", 10), ("mv1", 10), ("vlan7", 10), ("vlan3", 11)] {
+        for (name, lower) in [("mv0", 10), ("mv1", 10), ("vlan7", 10), ("vlan3", 11), ("vlan4", 12)] {
             file(name, "iflink", format!("{lower}\n"));
         }
+        root
+    }
+
+    #[test]
+    fn interfaces_above_and_below_count() {
+        let root = stacked();
         let way = |name: &str, at: u32, reach| {
             let routes = || Ok(vec![route("0.0.0.0/0", at)]);
             let way = way_out(root.path(), &routes, name, reach).unwrap();
@@ -527,6 +557,13 @@ mod tests {
             ("mv1", 11, Some("mv0 beside")),
             ("mv1", 14, Some("vlan3 beside")),
             ("mv0", 14, Some("vlan3 above")),
+            // Nor has a bridge above one, unless it is above a VLAN.
+            ("br1", 10, Some("card0 below")),
+            ("br1", 11, Some("mv0 beside")),
+            ("br1", 14, Some("vlan3 beside")),
+            ("vlan4", 11, None),
+            ("br2", 11, None),
+            ("br2", 12, Some("mv1 below")),
         ] {
             assert_eq!(way(name, at, RouteReach::Send).as_deref(), said, "{name} {at}");
         }
