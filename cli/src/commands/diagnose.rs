@@ -107,7 +107,9 @@ fn of_experiment(experiment: &Experiment, may_launch: bool) -> Result<Diagnosis>
     }
     if launches && may_launch {
         for run in &experiment.runs[..1] {
-            match experiment.check_device(run, &stop_flag()) {
+            // A first Ctrl-C lets the device end.
+            let _ = stop_flag();
+            match experiment.check_device(run) {
                 Err(Error::Invalid(why)) => {
                     found.add("device_not_ready", Certainty::Certain, EvidenceItem::new("pktgen target check", why))
                 }

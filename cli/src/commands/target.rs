@@ -24,7 +24,9 @@ fn check(experiment: &Experiment, run: Option<&str>, launch: AllowLaunch, ui: &U
     let experiment = open(load(experiment)?)?.launching(launch.allow_launch);
     // The first run of a sweep if no name is given: all start the same device.
     let run = run.map_or_else(|| Ok(&experiment.runs[0]), |name| experiment.choose(Some(name)))?;
-    let found = match experiment.check_device(run, &stop_flag()) {
+    // A first Ctrl-C lets the device end.
+    let _ = stop_flag();
+    let found = match experiment.check_device(run) {
         Err(Error::Invalid(why)) if ui.json() => {
             ui.object(&schemas::DEVICE_START, &json!({ "ready": false, "why": why }).to_string());
             return Ok(1);

@@ -196,7 +196,7 @@ fn runs_in_real_time_are_watched_beside_others_in_virtual_time() {
     let rows = fs::read_to_string(folder.path().join("s.jsonl")).expect("rows");
     let rows: Vec<Value> = rows.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect();
     assert!(!rows.is_empty() && rows.iter().all(|row| row["run"] == "other,seed=1"), "{rows:?}");
-    // Of a part, the run that it is of: rings have no parts, which is found after the flags are judged.
+    // Of a part, the run that it is of: rings have no parts, which is found before the flags are judged.
     for (run, word) in [("other", "joins roles of one process"), ("twin", "--metrics: not supported in virtual time")] {
         let run = format!("{run},seed=1");
         let args = ["target", "x.toml", "--run", &run, "--out", "part", "--metrics", "127.0.0.1:0"];
@@ -230,6 +230,26 @@ fn mistakes_of_the_experiment_are_found_before_observers_are_opened() {
         assert!(said.starts_with("pktgen: --set target.slotss=3: unknown key"), "{part:?}: {said}");
         let left: Vec<_> = fs::read_dir(folder.path()).expect("a folder").collect();
         assert_eq!(left.len(), 1, "{part:?}: {left:?}");
+    }
+}
+
+/// Rings, and files without names, have no parts that a process could open.
+#[test]
+fn parts_that_no_process_could_open_are_found_before_observers_are_opened() {
+    let folder = folder(1);
+    let flags = ["--stats", "1s", "--stats-to", "s.jsonl", "--out", "out"];
+    let same = r#"transport.interfaces=["a", "b", "b", "c"]"#;
+    for (set, word) in [
+        (&["transport.kind=ring"][..], "joins roles of one process"),
+        (&["transport.kind=pcap"], "transport.files has 0 names"),
+        (&["transport.kind=af_packet", same], "names \"b\" for device.up"),
+    ] {
+        let set: Vec<_> = set.iter().flat_map(|set| ["--set", *set]).collect();
+        let output = pktgen(folder.path(), &[&["target", "x.toml"][..], &flags, &set].concat());
+        let said = text(&output.stderr);
+        assert!(output.status.code() == Some(2) && said.contains(word), "{set:?}: {said}");
+        let left: Vec<_> = fs::read_dir(folder.path()).expect("a folder").collect();
+        assert_eq!(left.len(), 1, "{set:?}: {left:?}");
     }
 }
 

@@ -279,11 +279,29 @@ fn a_launch_has_a_port_for_each_interface() {
 #[test]
 fn an_inspection_is_of_all_parts() {
     let same = "transport.interfaces=[\"eth1\",\"eth1\",\"eth2\",\"eth1\"]";
-    for set in [&["transport.kind=pcap"][..], &["transport.kind=af_packet", same]] {
-        assert!(experiment(set).check_drafts().is_ok(), "{set:?}");
-        assert!(judge(&experiment(set), Roles::ALL, &good().host()).is_err(), "{set:?}");
-        assert!(judge(&experiment(set), Roles::WORKERS, &good().host()).is_ok(), "{set:?}");
+    let files = "transport.files=[\"w.pcapng\",\"s.pcapng\"]";
+    for set in [["transport.kind=pcap", files], ["transport.kind=af_packet", same]] {
+        assert!(experiment(&set).check_drafts().is_ok(), "{set:?}");
+        assert!(judge(&experiment(&set), Roles::ALL, &good().host()).is_err(), "{set:?}");
+        assert!(judge(&experiment(&set), Roles::WORKERS, &good().host()).is_ok(), "{set:?}");
     }
+}
+
+#[test]
+fn a_part_that_no_process_could_open_is_an_error() {
+    let same = "transport.interfaces=[\"eth2\",\"eth1\",\"eth1\",\"eth3\"]";
+    let text = "transport.files=[\"w.txt\",\"s.pcapng\"]";
+    for (set, roles, part) in [
+        (&["transport.kind=ring"][..], Roles::SERVER, "joins roles of one process"),
+        (&["transport.kind=pcap"], Roles::SERVER, "transport.files has 0 names"),
+        (&["transport.kind=pcap", text], Roles::WORKERS, "ends in .pcap or .pcapng"),
+        (&["transport.kind=af_packet", same], Roles::DEVICE, "names \"eth1\" for device.up"),
+    ] {
+        let error = judge(&experiment(set), roles, &good().host()).expect_err("it is wrong");
+        assert!(error.exit_code() == 2 && error.to_string().contains(part), "{set:?}: {error}");
+    }
+    let error = judge(&launching("[]"), Roles::WORKERS, &good().host()).expect_err("it is wrong");
+    assert!(error.exit_code() == 2 && error.to_string().contains("leave --role and --rank out"), "{error}");
 }
 
 #[test]
@@ -353,15 +371,14 @@ fn a_part_needs_its_own_interfaces_only() {
         assert_eq!(empty.len(), if roles == Roles::DEVICE { 2 } else { 1 }, "{empty:?}");
     }
     // A role has one thread here, and reads what reacting workers sent elsewhere.
-    assert_eq!(hindrances_of(Roles::WORKERS, &good(), &["transport.kind=ring", "transport.cores=[7]"]), []);
-    let files = ["transport.kind=pcap", "endpoint.workers=retransmit"];
-    assert_eq!(hindrances_of(Roles::SERVER, &good(), &files), []);
+    assert_eq!(hindrances_of(Roles::WORKERS, &good(), &["transport.kind=af_packet", FOUR, "transport.cores=[7]"]), []);
     let files = ["transport.kind=pcap", "transport.files=[\"w.pcapng\",\"s.pcapng\"]"];
+    assert_eq!(hindrances_of(Roles::SERVER, &good(), &[&files[..], &["endpoint.workers=retransmit"]].concat()), []);
     for roles in [Roles::WORKERS, Roles::DEVICE, Roles::SERVER] {
         assert_eq!(hindrances_of(roles, &good(), &files), [], "{roles:?}");
     }
     // It is of one run, whose tap no other writes.
-    let tap = ["transport.kind=ring", "transport.tap=/tmp/a.pcapng", "sweep.seeds=\"1..2\""];
+    let tap = ["transport.kind=af_packet", FOUR, "transport.tap=/tmp/a.pcapng", "sweep.seeds=\"1..2\""];
     assert_eq!(hindrances_of(Roles::WORKERS, &good(), &tap), []);
     let external = of("[\"eth1\",\"\",\"\",\"eth4\"]");
     let set = [&external[0][..], &external[1], "target.kind=external", "target.profile=alveo-u55c-olaf"];

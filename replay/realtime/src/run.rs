@@ -462,7 +462,7 @@ impl Experiment {
         let claim = claim(dir)?;
         let _held = hold(dir)?;
         let source = || Ok(share(source(self.catalogue, self.resolve(run)?, run.seed)?, task.share));
-        let device = self.launch(&plan, task)?;
+        let device = self.start_device(&plan)?;
         manifest.host.extend(device.iter().flat_map(LaunchedDevice::facts));
         manifest.host.extend(self.probe(&plan, task)?.map(|found| ("device.probe".to_owned(), found)));
         if let (true, Some(socket)) = (plan.spec.is_real_time(), task.steering.and_then(Steering::socket)) {

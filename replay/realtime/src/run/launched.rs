@@ -62,21 +62,6 @@ impl Experiment {
     pub fn couple_device(&self, plan: &Plan, seed: u64) -> Result<Option<Box<dyn Remote>>> {
         Ok(simulated::open(plan, seed, self.may_launch)?.map(|(_, remote)| remote))
     }
-
-    /// Starts the device of a run, if it is a command, and waits until it is ready.
-    pub(super) fn launch(&self, plan: &Plan, task: &Task) -> Result<Option<LaunchedDevice>> {
-        if plan.spec.launch.is_none() || !plan.spec.is_real_time() {
-            return Ok(None);
-        }
-        self.check_launch(plan)?;
-        if task.roles.part().is_some() || task.meeting.is_some() {
-            return Err(Error::config(
-                "target.launch: a launched device belongs to a whole run in one process; leave --role and --rank out, or start the device \
-                 by hand and leave [target.launch] out",
-            ));
-        }
-        self.start_device(plan)
-    }
 }
 
 /// The result of `pktgen target check`.
@@ -109,7 +94,7 @@ impl Experiment {
     }
 
     /// Starts the device of a run, waits until it is ready, and ends it; or probes the existing one.
-    pub fn check_device(&self, run: &Run, stop: &AtomicBool) -> Result<DeviceCheck> {
+    pub fn check_device(&self, run: &Run) -> Result<DeviceCheck> {
         let plan = self.prepare(run)?;
         if let Some(lockstep) = &plan.spec.transport.lockstep {
             return self.check_coupled(run, lockstep.words().to_vec());
@@ -125,7 +110,7 @@ impl Experiment {
             return Ok(DeviceCheck { command: Vec::new(), facts, counters: BTreeMap::new(), stop: None });
         };
         let command = launch.command.clone();
-        let device = self.launch(&plan, &Task::whole(stop))?;
+        let device = self.start_device(&plan)?;
         let facts = device.as_ref().map(LaunchedDevice::facts).unwrap_or_default();
         let counters = device.as_ref().map(|device| device.counted().clone()).unwrap_or_default();
         let stop = device.map_or(Ok(None), LaunchedDevice::stop)?;

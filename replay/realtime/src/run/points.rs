@@ -55,6 +55,7 @@ impl Experiment {
                 "transport.kind = \"pcap\": ranks begin at one instant, and time in files is not that of hosts; use another transport",
             ));
         }
+        plan.check_together(roles)?;
         Ok(plan)
     }
 

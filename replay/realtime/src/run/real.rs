@@ -116,12 +116,18 @@ impl Plan {
         transport.dialect.map_or(Ok(()), |dialect| (dialect.open)(&self.parts.traffic()).map(drop))
     }
 
-    /// Refuses a run whose `roles` no process could run together, such as a whole run over files. Inspections also show experiments whose
-    /// parts run on several hosts, or one after the other.
+    /// Refuses a run whose `roles` no process could run, or not together, such as a whole run over files, or a part of one with a launched
+    /// device. Inspections also show experiments whose parts run on several hosts, or one after the other.
     pub fn check_together(&self, roles: Roles) -> Result<()> {
         let transport = &self.spec.transport;
         if !self.spec.is_real_time() {
             return Ok(());
+        }
+        if roles.part().is_some() && self.spec.launch.is_some() {
+            return Err(Error::config(
+                "target.launch: a launched device belongs to a whole run in one process; leave --role and --rank out, or start the device \
+                 by hand and leave [target.launch] out",
+            ));
         }
         let roles = roles.of_run(transport.has_server, self.spec.is_external())?;
         transport.kind.check_together(transport, &roles.ends(transport.has_server))

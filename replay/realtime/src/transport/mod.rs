@@ -296,8 +296,8 @@ pub trait Transport: Named + Sync {
         Ok(())
     }
 
-    /// Refuses ends that no process could open together. An experiment for several hosts, or for parts that run one after the other, may have
-    /// them.
+    /// Refuses ends that no process could open together, or with these settings. An experiment for several hosts, or for parts that run one
+    /// after the other, may have them.
     fn check_together(&self, plan: &TransportPlan, ends: &[End]) -> Result<()> {
         if self.capabilities().privileged { plan.apart(ends) } else { Ok(()) }
     }

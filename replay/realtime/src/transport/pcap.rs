@@ -42,13 +42,19 @@ impl Transport for CaptureFiles {
         Capabilities { own_time: true, ..Capabilities::CABLES }
     }
 
-    fn check_together(&self, _plan: &TransportPlan, ends: &[End]) -> Result<()> {
+    fn check_together(&self, plan: &TransportPlan, ends: &[End]) -> Result<()> {
         let role = |end: &End| [0, 1, 1, 2][*end as usize];
         if ends.iter().any(|end| role(end) != role(&ends[0])) {
             return Err(Error::config(
                 "transport.kind = \"pcap\": a file is written by one role and then read by the next; run the roles one \
                  after the other: pktgen replay --role workers, pktgen target, pktgen capture",
             ));
+        }
+        for end in ends {
+            let path = file(plan, *end)?;
+            if let End::Workers | End::DeviceUp = end {
+                form(path)?;
+            }
         }
         Ok(())
     }
@@ -89,6 +95,18 @@ fn file(plan: &TransportPlan, end: End) -> Result<&Path> {
     }
 }
 
+/// Returns the form of a file that is written.
+fn form(path: &Path) -> Result<Form> {
+    match path.extension().and_then(|e| e.to_str()) {
+        Some("pcap") => Ok(Form::Pcap),
+        Some("pcapng") => Ok(Form::Pcapng),
+        _ => {
+            let message = "what is written ends in .pcap or .pcapng, which says its form";
+            Err(Error::config(format!("transport.files: \"{}\": {message}", path.display())))
+        }
+    }
+}
+
 /// A writing end: the workers', or the device's towards the server.
 struct Outgoing {
     clock: FileClock,
@@ -99,14 +117,7 @@ struct Outgoing {
 
 impl Outgoing {
     fn create(path: &Path, clock: &FileClock) -> Result<Self> {
-        let form = match path.extension().and_then(|e| e.to_str()) {
-            Some("pcap") => Form::Pcap,
-            Some("pcapng") => Form::Pcapng,
-            _ => {
-                let message = "what is written ends in .pcap or .pcapng, which says its form";
-                return Err(Error::config(format!("transport.files: \"{}\": {message}", path.display())));
-            }
-        };
+        let form = form(path)?;
         if path.exists() {
             let message = "exists, and may be all there is of a capture; remove it, or name another";
             return Err(Error::config(format!("transport.files: \"{}\" {message}", path.display())));

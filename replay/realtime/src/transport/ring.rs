@@ -35,7 +35,15 @@ impl Transport for Ring {
         true
     }
 
+    fn check_together(&self, _plan: &TransportPlan, ends: &[End]) -> Result<()> {
+        if ends == End::LOWER || ends == End::ALL {
+            return Ok(());
+        }
+        Err(Error::config("transport.kind = \"ring\" joins roles of one process; this role is alone in its own"))
+    }
+
     fn open(&self, plan: &TransportPlan, ends: &[End], frame_max: usize) -> Result<Vec<Ports>> {
+        self.check_together(plan, ends)?;
         let cables = |[a, b]: [End; 2]| {
             let queues = (0..plan.queues).map(|_| cable(RING_BYTES, frame_max));
             let (at_a, at_b): (Vec<_>, Vec<_>) = queues.unzip();
@@ -44,11 +52,6 @@ impl Transport for Ring {
         let (workers, down) = cables([End::Workers, End::DeviceDown]);
         if ends == End::LOWER {
             return Ok(vec![workers, down]);
-        }
-        if ends != End::ALL {
-            return Err(Error::config(
-                "transport.kind = \"ring\" joins roles of one process; this role is alone in its own",
-            ));
         }
         let (up, server) = cables([End::DeviceUp, End::Server]);
         Ok(vec![workers, down, up, server])
