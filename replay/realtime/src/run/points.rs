@@ -59,9 +59,8 @@ impl Experiment {
         Ok(plan)
     }
 
-    /// Plans one run of every point; returns whether any of them is in real time. `each` is called with each of these runs and its plan, if
-    /// it is no study.
-    pub(super) fn check_points(&self, each: &mut dyn FnMut(&Run, Option<&Plan>) -> Result<()>) -> Result<bool> {
+    /// Plans one run of every point. `each` is called with each of these runs and its plan, if it is no study.
+    pub(super) fn check_points(&self, each: &mut dyn FnMut(&Run, Option<&Plan>) -> Result<()>) -> Result<()> {
         self.check_points_of(&|_| true, each)
     }
 
@@ -70,7 +69,7 @@ impl Experiment {
         &self,
         takes: &dyn Fn(&Run) -> bool,
         each: &mut dyn FnMut(&Run, Option<&Plan>) -> Result<()>,
-    ) -> Result<bool> {
+    ) -> Result<()> {
         let plan = |run: &Run| {
             let plan = self.prepare(run)?;
             self.check_launch(&plan)?;
@@ -85,7 +84,7 @@ impl Experiment {
 
     /// Plans one run of every point for inspection.
     pub fn check_drafts(&self) -> Result<()> {
-        self.look_at_points(&|run| self.draft(run), &|_| true, &mut |_, _| Ok(())).map(drop)
+        self.look_at_points(&|run| self.draft(run), &|_| true, &mut |_, _| Ok(()))
     }
 
     fn look_at_points(
@@ -93,8 +92,7 @@ impl Experiment {
         plan: &dyn Fn(&Run) -> Result<Plan>,
         takes: &dyn Fn(&Run) -> bool,
         each: &mut dyn FnMut(&Run, Option<&Plan>) -> Result<()>,
-    ) -> Result<bool> {
-        let mut real_time = false;
+    ) -> Result<()> {
         let mut seen = HashSet::new();
         let mut points = Vec::new();
         let mut written = HashMap::new();
@@ -112,7 +110,6 @@ impl Experiment {
                 plan.check_wires(Roles::ALL)?;
                 self.check_files(run, &plan, takes, &mut written)?;
                 each(run, Some(&plan))?;
-                real_time |= plan.spec.is_real_time();
                 points.push((run, plan.spec.unused));
             }
         }
@@ -126,7 +123,7 @@ impl Experiment {
         }
         refuse_flags(unused.iter().copied(), "experiment")?;
         let _ = self.unused.set(unused.into_iter().cloned().collect());
-        Ok(real_time)
+        Ok(())
     }
 
     /// Refuses a point of the sweep with files that two of its runs which this process `takes`, or one of another point, would write.
@@ -365,7 +362,7 @@ mod tests {
             let points = "[[sweep.variants]]\nname = \"a\"\n[[sweep.variants]]\nname = \"b\"";
             let document = Document::parse(&format!("{base}{points}\n{later}\n"), "x.toml").unwrap();
             let experiment = Experiment::open(pktgen_registry::all(), document).unwrap();
-            for found in [experiment.check_points(&mut |_, _| Ok(())).map(drop), experiment.check_drafts()] {
+            for found in [experiment.check_points(&mut |_, _| Ok(())), experiment.check_drafts()] {
                 let why = found.err().map(|why| why.to_string()).unwrap_or_default();
                 assert!(why.contains(part) && why.is_empty() == part.is_empty(), "{later}: {why}");
             }
@@ -401,7 +398,7 @@ mod tests {
             // A shard with one of the runs.
             let first = experiment.runs[0].folder();
             experiment.check_points_of(&|run| run.folder() == first, &mut |_, _| Ok(())).unwrap();
-            for found in [experiment.check_points(&mut |_, _| Ok(())).map(drop), experiment.check_drafts()] {
+            for found in [experiment.check_points(&mut |_, _| Ok(())), experiment.check_drafts()] {
                 let why = found.err().map(|why| why.to_string()).unwrap_or_default();
                 assert_eq!(why.contains("would both write"), is_refused, "{tap}, {sweep}: {why}");
                 assert_eq!(why.is_empty(), !is_refused, "{tap}, {sweep}: {why}");

@@ -86,10 +86,11 @@ impl Experiment {
     /// time. Mistakes are found here, equally in every shard, before anything is written; files that two runs would write, where one shard
     /// `takes` both.
     fn points(&self, takes: &dyn Fn(&Run) -> bool) -> Result<(bool, Vec<String>)> {
-        let mut points = Vec::new();
-        let real_time = self.check_points_of(takes, &mut |run, plan| {
+        let (mut points, mut real_time) = (Vec::new(), false);
+        self.check_points_of(takes, &mut |run, plan| {
             match plan {
                 Some(plan) => {
+                    real_time |= plan.spec.is_real_time();
                     // Files that the configuration names, such as a plan, are in it by name only.
                     let network = plan_hash(&format!("{:?}", plan.parts.topology), std::iter::empty());
                     points.extend([plan.spec.config.clone(), plan.spec.trace_hash.clone(), network]);
