@@ -15,7 +15,7 @@ use pktgen_realtime::launch::has_id;
 use pktgen_realtime::plan::Plan;
 use pktgen_realtime::run::Experiment;
 use pktgen_realtime::transport::ethtool::set_queues;
-use pktgen_realtime::transport::{End, TransportPlan, Wait, check_enough_queues, safety};
+use pktgen_realtime::transport::{End, TransportPlan, Wait, XdpFacts, check_enough_queues, safety};
 
 const NAME: &str = "experiment";
 /// Bytes of an Ethernet header, which the MTU does not count.
@@ -82,10 +82,9 @@ fn of_plan(
     host: &Host,
     verdict: &mut Suitability,
 ) -> Result<()> {
-    let external = plan.spec.is_external();
-    let (part, roles) = (roles.part(), roles.of_run(plan.spec.transport.has_server, external)?);
     plan.check_wires(roles)?;
     plan.check_together(roles)?;
+    let (part, roles) = (roles.part(), roles.of_run(plan.spec.transport.has_server, plan.spec.is_external())?);
     if !plan.spec.is_real_time() {
         return Ok(());
     }
@@ -106,7 +105,7 @@ fn of_plan(
         Err(Error::Host(message)) => verdict.add(Finding::refused(NAME, "transport.cores", "not permitted", &message)),
         other => other?,
     }
-    if let (Some(user), true) = (plan.spec.launch_user(), part.is_none()) {
+    if let Some(user) = plan.spec.launch_user() {
         of_launch(plan, user, host, verdict);
     }
     let needs = Needs::of(transport.kind);
@@ -120,21 +119,7 @@ fn of_plan(
         verdict.add(Finding::refused(NAME, "transport.interfaces", "unknown", &error.to_string()));
         return Ok(());
     }
-    let made = plan.spec.makes_interfaces();
-    for end in ends {
-        let name = transport.interface_name(end)?;
-        if made && !name.is_empty() {
-            of_made(name, host, verdict);
-        } else if name.is_empty() {
-            let mut unnamed = Finding::refused(NAME, end.name(), "no interface", &transport.unnamed(end));
-            if part.is_none() {
-                unnamed.remedy += "; or --role, if this host runs a part";
-            }
-            verdict.add(unnamed);
-        } else {
-            of_end(transport, end, name, transport.wire_bytes(plan.parts.frame_bytes), host, verdict);
-        }
-    }
+    of_ends(plan, &ends, part.is_some(), host, verdict)?;
     if !roles.workers {
         return Ok(());
     }
@@ -166,6 +151,27 @@ fn of_launch(plan: &Plan, user: u32, host: &Host, verdict: &mut Suitability) {
         let why = "the launch of the device makes interfaces, and CAP_NET_ADMIN is missing";
         verdict.hinder("target.launch.ports", "not permitted", why, given(host));
     }
+}
+
+/// The interfaces of these ends of a whole run or a part.
+fn of_ends(plan: &Plan, ends: &[End], is_part: bool, host: &Host, verdict: &mut Suitability) -> Result<()> {
+    let transport = &plan.spec.transport;
+    let made = plan.spec.makes_interfaces();
+    for &end in ends {
+        let name = transport.interface_name(end)?;
+        if made && !name.is_empty() {
+            of_made(name, host, verdict);
+        } else if name.is_empty() {
+            let mut unnamed = Finding::refused(NAME, end.name(), "no interface", &transport.unnamed(end));
+            if !is_part {
+                unnamed.remedy += "; or --role, if this host runs a part";
+            }
+            verdict.add(unnamed);
+        } else {
+            of_end(transport, end, name, transport.wire_bytes(plan.parts.frame_bytes), host, verdict);
+        }
+    }
+    Ok(())
 }
 
 /// The interface of an end that the launch of the device makes.
@@ -204,20 +210,26 @@ fn of_end(plan: &TransportPlan, end: End, name: &str, frame_bytes: usize, host: 
             format!("sudo ip link set {name} mtu {}; or {}", frame_bytes - ETHERNET, plan.smaller),
         );
     }
-    if let Err(error) = plan.check_stamping(end, name, host.answers().card(name).stamping) {
+    let card = host.answers().card(name);
+    if let Err(error) = plan.check_stamping(end, name, card.stamping) {
         verdict.add(Finding::refused(NAME, name, "no stamps of a card", &error.to_string()));
     }
     let folder = host.path("sys/class/net");
     if Needs::of(plan.kind).af_xdp {
-        of_driver(plan, end, name, host, verdict);
+        of_driver(plan, (end, name), card.xdp, host, verdict);
     } else if let Err(error) = check_enough_queues(&folder, name, "transport.queues", plan.queues) {
         verdict.add(Finding::refused(NAME, name, "too few queues", &error.to_string()));
     }
 }
 
-/// What AF_XDP and live frames need of a driver.
-fn of_driver(plan: &TransportPlan, end: End, name: &str, host: &Host, verdict: &mut Suitability) {
-    let facts = host.answers().card(name).xdp;
+/// What AF_XDP and live frames need of a driver with these facts.
+fn of_driver(
+    plan: &TransportPlan,
+    (end, name): (End, &str),
+    facts: Option<XdpFacts>,
+    host: &Host,
+    verdict: &mut Suitability,
+) {
     if !xdp::has_driver_mode(facts) {
         let (why, remedy) = xdp::lacking(host, name);
         verdict.hinder(name, "no XDP", format!("it receives by a program in the driver, and {why}"), remedy);

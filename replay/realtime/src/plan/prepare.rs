@@ -147,10 +147,7 @@ fn planned(catalogue: &'static Catalogue, mut document: Document, seed: u64, sha
     };
     let (Crew { workers: crew, mut declared, payloads }, receiver) =
         read_endpoints(catalogue, &mut document, endpoint, &facts, laned(&lanes, opened.source))?;
-    let frame_bytes = declared.frame_bytes.unwrap_or_else(|| largest(frame_max, answer as usize, facts.protocol));
-    if frame_max >= answer as usize && std::ptr::eq(facts.protocol, &UPDATES) {
-        transport.smaller = SMALLER_UPDATES;
-    }
+    let frame_bytes = largest(declared.frame_bytes, (frame_max, answer as usize), facts.protocol, &mut transport);
     let DeviceSet { devices, changes, mut remarks, launch, probing } =
         read_devices(catalogue, &mut document, (&topology, &routes), &facts, frame_bytes, &mut declared)?;
     let subject = subject(payloads, updates(&facts, frame_max, capture.goal, &transport), &devices, &mut remarks);
@@ -190,10 +187,19 @@ fn planned(catalogue: &'static Catalogue, mut document: Document, seed: u64, sha
     Plan { spec, parts }.fit_hardware()
 }
 
-/// Returns the largest frame of workers with frames of up to `frame_max` bytes, and of a server that answers them with `answer`.
-fn largest(frame_max: usize, answer: usize, protocol: &Protocol) -> usize {
+/// Returns the largest frame: as declared, or that of workers with frames of up to `frame_max` bytes and a server that answers them with
+/// `answer`. Advice for smaller ones does not name acknowledgements if they are not larger than the updates.
+fn largest(
+    declared: Option<usize>,
+    (frame_max, answer): (usize, usize),
+    protocol: &Protocol,
+    transport: &mut TransportPlan,
+) -> usize {
+    if frame_max >= answer && std::ptr::eq(protocol, &UPDATES) {
+        transport.smaller = SMALLER_UPDATES;
+    }
     // Raw frames are not answered.
-    if protocol.whole { frame_max } else { frame_max.max(answer) }
+    declared.unwrap_or(if protocol.whole { frame_max } else { frame_max.max(answer) })
 }
 
 /// Reads the network and its routes. Refuses results at hosts that rows of records cannot name.
