@@ -465,7 +465,7 @@ impl Experiment {
         let device = self.start_device(&plan)?;
         manifest.host.extend(device.iter().flat_map(LaunchedDevice::facts));
         manifest.host.extend(self.probe(&plan, task)?.map(|found| ("device.probe".to_owned(), found)));
-        if let (true, Some(socket)) = (plan.spec.is_real_time(), task.steering.and_then(Steering::socket)) {
+        if let Some(socket) = task.steering.and_then(Steering::socket) {
             manifest.host.insert("control.socket".into(), socket);
         }
         let remote = simulated::open(&plan, run.seed, self.may_launch)?;

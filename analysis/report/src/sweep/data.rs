@@ -157,7 +157,7 @@ pub struct RunMade {
     pub tool: String,
     /// Time in ns since 1970.
     pub unix_ns: u64,
-    /// Facts about the host; empty in virtual time.
+    /// Facts about the host; in virtual time, the control socket alone.
     pub host: Arc<BTreeMap<String, String>>,
     /// The command line; empty if it was not recorded.
     pub command: Arc<Vec<String>>,

@@ -455,7 +455,7 @@ pub struct Manifest {
     /// Offsets of stamp clocks from the run's clock, by column; times of columns without an entry are not comparable with the run's.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub stamp_clocks: BTreeMap<String, StampClock>,
-    /// Facts about the host that matter for real time; empty in virtual time.
+    /// Facts about the host that matter for real time; in virtual time, the control socket alone.
     pub host: BTreeMap<String, String>,
     /// Names of the topology's nodes, by index.
     pub nodes: Vec<String>,

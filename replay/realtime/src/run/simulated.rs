@@ -62,3 +62,37 @@ pub(super) fn run(
     }
     write_manifest(&path, manifest)
 }
+
+#[cfg(test)]
+mod tests {
+    use std::path::PathBuf;
+    use std::sync::Arc;
+    use std::sync::atomic::AtomicBool;
+
+    use pktgen_core::config::Document;
+    use serde_json::{Value, json};
+
+    use crate::run::Experiment;
+    use crate::steer::Steering;
+
+    const SMALL: &str = "workload.updates = 3\nworkload.bytes = \"256B\"\nschedule.offered = \"1Gbps\"\n\
+        target.queue = \"fifo\"\n";
+
+    /// `pktgen control` finds it by the run folder, to end the sweep.
+    #[test]
+    fn a_run_names_the_control_socket_of_its_process() {
+        let folder = tempfile::tempdir().unwrap();
+        let stop = Arc::new(AtomicBool::new(false));
+        let host = |name: &str, socket: Option<PathBuf>| {
+            let steering = Steering::new(stop.clone(), Arc::default(), false, socket, Box::new(|_, _| {}));
+            let document = Document::parse(SMALL, "x.toml").unwrap();
+            let experiment = Experiment::open(pktgen_registry::all(), document).unwrap().steered_by(Arc::new(steering));
+            let out = folder.path().join(name);
+            experiment.execute(&out, 1, &stop, &|_, _| {}).unwrap();
+            let manifest: Value = serde_json::from_slice(&std::fs::read(out.join("manifest.json")).unwrap()).unwrap();
+            manifest["host"].clone()
+        };
+        assert_eq!(host("without", None), json!({}));
+        assert_eq!(host("with", Some("c.sock".into())), json!({ "control.socket": "c.sock" }));
+    }
+}
