@@ -25,10 +25,9 @@ pub(super) fn run(args: &Control, ui: &Ui) -> Result<u8> {
             path.display()
         ))
     })?;
-    let lost = |e: io::Error| unanswered(&path, &e);
     let (cmd, given) = request(&args.command);
     let request = json!({ "v": CONTROL_VERSION, "id": 1, "cmd": cmd, "args": given });
-    let (line, mut lines) = ask(&stream, &request).map_err(lost)?;
+    let (line, mut lines) = ask(&path, &stream, &request)?;
     let reply: Value = serde_json::from_str(&line).map_err(|e| Error::data(&path, format!("no reply: {e}")))?;
     if reply["ok"] != true {
         ui.error(&format!("{cmd}: {}", reply["error"].as_str().unwrap_or("refused")));
@@ -45,7 +44,7 @@ pub(super) fn run(args: &Control, ui: &Ui) -> Result<u8> {
         ui.result(&format!("in force from {:.6} s on", applied as f64 / 1e12));
     }
     if matches!(args.command, ControlCommand::Events) {
-        stream.set_read_timeout(None).map_err(lost)?;
+        stream.set_read_timeout(None).map_err(|e| unusable(&path, &e))?;
         while !ui.is_closed()
             && let Some(Ok(line)) = lines.next()
         {
@@ -70,16 +69,27 @@ fn unanswered(path: &Path, e: &io::Error) -> Error {
     }
 }
 
+/// Returns the error of a request that did not reach the run completely: the run executes whole lines only.
+fn unsent(path: &Path, e: &io::Error) -> Error {
+    Error::Host(format!("{}: the connection ended before the command was sent: {e}; it has no effect", path.display()))
+}
+
+/// Returns the error of a connection that cannot be set up.
+fn unusable(path: &Path, e: &io::Error) -> Error {
+    Error::Host(format!("{}: this host cannot set up the connection: {e}", path.display()))
+}
+
 /// Sends a request. Returns the reply, and the lines after it.
-fn ask(mut stream: &UnixStream, request: &Value) -> io::Result<(String, Lines<BufReader<UnixStream>>)> {
-    stream.set_read_timeout(Some(REPLY))?;
+fn ask(path: &Path, mut stream: &UnixStream, request: &Value) -> Result<(String, Lines<BufReader<UnixStream>>)> {
+    stream.set_read_timeout(Some(REPLY)).map_err(|e| unusable(path, &e))?;
+    let mut lines = BufReader::new(stream.try_clone().map_err(|e| unusable(path, &e))?).lines();
     let sent = writeln!(stream, "{request}");
-    let mut lines = BufReader::new(stream.try_clone()?).lines();
     // A run that refuses a client says why and closes the connection without reading.
     match (lines.next(), sent) {
         (Some(Ok(line)), _) => Ok((line, lines)),
-        (_, Err(e)) | (Some(Err(e)), Ok(())) => Err(e),
-        (None, Ok(())) => Err(ErrorKind::UnexpectedEof.into()),
+        (_, Err(e)) => Err(unsent(path, &e)),
+        (Some(Err(e)), Ok(())) => Err(unanswered(path, &e)),
+        (None, Ok(())) => Err(unanswered(path, &ErrorKind::UnexpectedEof.into())),
     }
 }
 
@@ -148,16 +158,18 @@ mod tests {
         let (client, mut run) = UnixStream::pair().unwrap();
         let (path, request) = (Path::new("run.sock"), json!({ "cmd": "stop" }));
         run.write_all(b"\xff\n").unwrap();
-        assert!(matches!(unanswered(path, &ask(&client, &request).err().unwrap()), Error::Data { .. }));
+        assert!(matches!(ask(path, &client, &request).err().unwrap(), Error::Data { .. }));
         // What the client reads from a run that is stopped: nothing, up to its time limit.
         client.set_nonblocking(true).unwrap();
         let late = (&client).read(&mut [0]).err().unwrap();
         let said = unanswered(path, &late).to_string();
         assert_eq!(said, "run.sock: the run did not answer within 10 s; the command may still take effect");
         client.set_nonblocking(false).unwrap();
-        drop(run);
-        let said = unanswered(path, &ask(&client, &request).err().unwrap()).to_string();
+        // The run reads both requests, and answers neither.
+        let read = std::thread::spawn(move || BufReader::new(run).lines().take(2).map_while(io::Result::ok).count());
+        let said = ask(path, &client, &request).err().unwrap().to_string();
         assert!(said.contains("ended before the reply") && said.contains("may have taken effect"), "{said}");
+        assert_eq!(read.join().unwrap(), 2);
     }
 
     #[test]
@@ -165,8 +177,10 @@ mod tests {
         let (client, mut run) = UnixStream::pair().unwrap();
         run.write_all(b"no room\n").unwrap();
         drop(run);
-        let request = json!({ "cmd": "status" });
-        assert_eq!(ask(&client, &request).unwrap().0, "no room");
-        assert_eq!(ask(&client, &request).err().unwrap().kind(), ErrorKind::BrokenPipe);
+        let (path, request) = (Path::new("run.sock"), json!({ "cmd": "status" }));
+        assert_eq!(ask(path, &client, &request).unwrap().0, "no room");
+        // The run executes nothing of a request that it did not get.
+        let said = ask(path, &client, &request).err().unwrap().to_string();
+        assert!(said.contains("before the command was sent") && said.ends_with("it has no effect"), "{said}");
     }
 }
