@@ -26,8 +26,8 @@ const LEAD: Time = 4 * MS;
 const SPEEDS: (f64, f64) = (1e-6, 1e6);
 /// Maximum rate, in packets per second.
 const PPS_MAX: f64 = 1e9;
-/// Maximum number of changes that a run records.
-const CHANGES_MAX: usize = 1 << 20;
+/// Number of changes that a run records; a stop is possible after them, too.
+const CHANGES_MAX: u64 = 1 << 20;
 
 /// A steering command.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -233,8 +233,8 @@ impl SteeredRun {
     fn apply(&mut self, command: SteerCommand) -> Result<Time, String> {
         let asked = self.now();
         let applied = (asked + LEAD).max(self.last.run + 1);
-        if self.rows.len() >= CHANGES_MAX {
-            return Err(format!("a run keeps {CHANGES_MAX} changes, and there are as many"));
+        if self.changes >= CHANGES_MAX && command != SteerCommand::Stop {
+            return Err(format!("a run keeps {CHANGES_MAX} changes, and there are as many; stop is possible"));
         }
         let applied = match command {
             SteerCommand::Stop | SteerCommand::Reset => asked,
@@ -335,6 +335,7 @@ impl SteeredRun {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::transport::TRANSPORTS;
 
     /// A sweep may have runs in virtual time, which cannot be steered.
     #[test]
@@ -348,5 +349,23 @@ mod tests {
         assert!(!stop.load(Ordering::Relaxed));
         assert_eq!(steering.apply(SteerCommand::Stop), Ok(None));
         assert!(stop.load(Ordering::Relaxed));
+    }
+
+    #[test]
+    fn a_run_with_all_changes_that_it_keeps_can_be_stopped() {
+        let steering = Steering::new(Arc::default(), Arc::default(), false, None, Box::new(|_, _| {}));
+        let transport = TransportPlan::of(TRANSPORTS[0]);
+        let offered = Some((1e3, 1e6));
+        let (name, frame_bits) = ("run".to_owned(), 8e3);
+        steering.plan(Steerable { name, offered, frame_bits, transport, paced: true, drops_late: false });
+        let mut guard = steering.lock();
+        let run = guard.as_mut().unwrap();
+        run.changes = CHANGES_MAX - 1;
+        assert!(run.apply(SteerCommand::Pause).is_ok());
+        for command in [SteerCommand::Resume, SteerCommand::Factor(2.0), SteerCommand::Reset] {
+            assert!(run.apply(command).unwrap_err().contains("keeps 1048576 changes"), "{command:?}");
+        }
+        assert!(run.apply(SteerCommand::Stop).is_ok());
+        assert!(run.rows.len() == 2 && run.rows[1].stopped);
     }
 }
