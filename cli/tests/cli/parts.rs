@@ -381,16 +381,41 @@ fn raw_frames_of_any_length_are_found_behind_tags_in_files() {
     assert_eq!((&whole["unseen"]["damaged"], &whole["counters"]["packets_received"]), (&0.into(), &20.into()));
 }
 
-/// A forwarder between the files changes every tenth frame: changed headers are damage, as are changed gradients, also in
+/// The packets that leave for a frame, each with the byte that is changed, if any; how many are damaged, and copies.
+type Changed<'a> = (&'a [Option<usize>], u64, u64);
+
+/// A device between the files changes every tenth frame: changed headers are damage, as are changed gradients, also in
 /// copies, in any order.
 #[test]
 fn changed_headers_and_copies_are_damage() {
+    // Bytes of the frame: cluster, worker, generation time and reward in the header, and the last gradient.
+    let (cluster, worker, generation, reward, gradient) = (45, 51, 59, 68, 252);
+    let cases: [Changed; 8] = [
+        (&[Some(cluster)], 1, 0),
+        (&[Some(generation)], 1, 0),
+        (&[Some(reward)], 1, 0),
+        // It names an update of the other worker.
+        (&[Some(worker)], 1, 1),
+        (&[None, None], 0, 1),
+        (&[None, Some(gradient)], 1, 1),
+        (&[Some(gradient), None], 1, 1),
+        (&[None, Some(cluster)], 1, 1),
+    ];
+    let workload = "clusters = 2\nworkers_per_cluster = 1";
+    changes(workload, "queue = \"fifo\"\nprogram = \"forward\"", &cases);
+    // Lanes prove which update a packet holds, which does not explain that it names another one.
+    let olaf = "queue = \"olaf\"\nprogram = \"olaf\"\n[format]\nlanes = true";
+    changes("clusters = 1\nworkers_per_cluster = 2", olaf, &[(&[Some(worker)], 1, 1), (&[None, None], 0, 1)]);
+}
+
+/// Checks what is found of packets that a device with these settings changes.
+fn changes(workload: &str, target: &str, cases: &[Changed]) {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let at = |name: &str| folder.path().join(name).display().to_string();
     let text = format!(
-        "name = \"changed\"\n[workload]\nclusters = 2\nworkers_per_cluster = 1\nupdates = 20\nbytes = \"256B\"\n\
-         [schedule]\noffered = \"500kbps\"\n[target]\nkind = \"external\"\nprofile = \"generic\"\nqueue = \"fifo\"\n\
-         program = \"forward\"\n[transport]\nkind = \"pcap\"\nfiles = [\"{}\", \"{}\"]\n",
+        "name = \"changed\"\n[workload]\n{workload}\nupdates = 20\nbytes = \"256B\"\n[schedule]\noffered = \"500kbps\"\n\
+         [target]\nkind = \"external\"\nprofile = \"generic\"\n{target}\n[transport]\nkind = \"pcap\"\n\
+         files = [\"{}\", \"{}\"]\n",
         at("w.pcapng"),
         at("s.pcapng")
     );
@@ -406,21 +431,7 @@ fn changed_headers_and_copies_are_damage() {
         frames.push((packet.time.expect("a time").unix_ns().unsigned_abs(), packet.bytes.to_vec()));
     }
     assert_eq!(frames.len(), 40);
-    // Bytes of the frame: cluster, worker, generation time and reward in the header, and the last gradient.
-    let (cluster, worker, generation, reward, gradient) = (45, 51, 59, 68, 252);
-    // The packets that leave for a tenth frame, each with the changed byte, if any; how many are damaged, and copies.
-    let cases: [(&[Option<usize>], u64, u64); 8] = [
-        (&[Some(cluster)], 1, 0),
-        (&[Some(generation)], 1, 0),
-        (&[Some(reward)], 1, 0),
-        // It names an update of the other worker.
-        (&[Some(worker)], 1, 1),
-        (&[None, None], 0, 1),
-        (&[None, Some(gradient)], 1, 1),
-        (&[Some(gradient), None], 1, 1),
-        (&[None, Some(cluster)], 1, 1),
-    ];
-    for (i, (packets, damaged, copies)) in cases.into_iter().enumerate() {
+    for (i, &(packets, damaged, copies)) in cases.iter().enumerate() {
         let mut writer = Writer::create(Path::new(&at("s.pcapng")), WriterOptions::new(Form::Pcapng)).expect("a file");
         for (n, (t, bytes)) in frames.iter().enumerate() {
             let leave = if n % 10 == 9 { packets } else { &[None] };
@@ -437,9 +448,9 @@ fn changed_headers_and_copies_are_damage() {
         runs(&["-q", "merge", &at("a"), &captured, "-o", &whole], code);
         let run = manifest(Path::new(&whole));
         let found = (&run["unseen"]["damaged"], &run["unseen"]["duplicates"]);
-        assert_eq!(found, (&(4 * damaged).into(), &(4 * copies).into()), "{packets:?}");
+        assert_eq!(found, (&(4 * damaged).into(), &(4 * copies).into()), "{target}: {packets:?}");
         let wrong = runs(&["-q", "analyze", &whole, "--wrong"], code);
-        assert_eq!(wrong.contains(": 4 of 4"), damaged > 0, "{packets:?}: {wrong}");
+        assert_eq!(wrong.contains(": 4 of 4"), damaged > 0, "{target}: {packets:?}: {wrong}");
     }
 }
 

@@ -35,7 +35,7 @@ pub enum Open {
 
 /// What lanes prove of a packet.
 pub(crate) enum SumFound<'a> {
-    /// The packet at this row of `received` claims to be one update, and is a right sum of others.
+    /// The packet at this row of `received` claims to be one update, and is a right sum of several.
     RightSingle(usize),
     /// It is no sum of its members.
     Wrong(WrongSum<'a>),
@@ -147,6 +147,7 @@ pub fn check(
             return;
         }
         let right = sum.is(payload, &mut proven.smallest);
+        let (says, holds) = (usize::from(columns.count[row]), members.of(row).len());
         if !right {
             let own = members.of(row).iter().map(|member| *member as usize);
             let members = own.map(|row| PacketId::new(columns.worker[row], columns.seq[row], 0)).collect();
@@ -154,19 +155,20 @@ pub fn check(
             let differing = sum.differing(payload);
             found(SumFound::Wrong(WrongSum { row, t_recv, packet, members, exact: &sum.exact, payload, differing }));
         } else {
-            let (says, holds) = (usize::from(columns.count[row]), members.of(row).len());
             proven.miscounted += u64::from(says != holds);
             proven.overcounted += u64::from(says > holds);
-            if open == Open::Single {
+            if open == Open::Single && holds > 1 {
                 found(SumFound::RightSingle(row));
             }
         }
-        *match (open, right) {
-            (Open::Sum, true) => &mut proven.right,
-            (Open::Sum, false) => &mut proven.wrong,
-            (_, true) => &mut proven.unsaid,
-            (_, false) => &mut proven.wrong_single,
-        } += 1;
+        match (open, right) {
+            (Open::Sum, true) => proven.right += 1,
+            (Open::Sum, false) => proven.wrong += 1,
+            (_, true) if holds > 1 => proven.unsaid += 1,
+            // One update under another header, which a sum does not explain.
+            (_, true) => {}
+            (_, false) => proven.wrong_single += 1,
+        }
     };
     // Payloads belong to packets by their time, as lanes do.
     let (mut payload, mut row, mut next) = (Vec::new(), None, 0usize);

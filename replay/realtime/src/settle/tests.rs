@@ -233,22 +233,23 @@ fn proven(lanes_of: Range<usize>, parts: Range<usize>) -> Proven {
 
 /// Returns the same if they arrived `after` they left, in `real_time` or not.
 fn proven_at(lanes_of: Range<usize>, parts: Range<usize>, after: Time, real_time: bool) -> Proven {
-    found_of(lanes_of, parts, after, real_time, (Open::Sum, 1)).0
+    found_of(lanes_of, parts, after, real_time, (Open::Sum, 1), 1).0
 }
 
 /// Returns the same of all, if each packet says that it holds so many updates.
 fn counted_of(says: u16) -> Proven {
-    found_of(0..3, 0..6, 1_000, true, (Open::Sum, says)).0
+    found_of(0..3, 0..6, 1_000, true, (Open::Sum, says), 1).0
 }
 
-/// Returns the same, and the rows of right packets among those that claim to be one update, if all are `open_as` and say that they hold so
-/// many updates.
+/// Returns the same, and the rows of right sums among those that claim to be one update, if all are `open_as` and say that they hold so
+/// many updates, and each holds so many `members`.
 fn found_of(
     lanes_of: Range<usize>,
     parts: Range<usize>,
     after: Time,
     real_time: bool,
     (open_as, says): (Open, u16),
+    members: u32,
 ) -> (Proven, Vec<usize>) {
     let text = "[workload]\nclusters = 1\nworkers_per_cluster = 1\nupdates = 3\nbytes = \"472B\"\n[schedule]\nperiod = \"1ms\"\n";
     let open = || workload::open(&mut Document::parse(text, "test").unwrap(), Seed(1)).unwrap().source;
@@ -259,6 +260,7 @@ fn found_of(
     let lanes = Arc::new(Lanes::new(layout, form, &population));
     let mut source = lanes.over(open());
     let (mut left, mut arrived, mut first, mut payloads) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+    let mut sum = vec![0f32; elements_in(472)];
     while let Some(update) = source.peek().copied() {
         let mut values = vec![0; elements_in(update.bytes as usize) * 4];
         source.take(&mut values);
@@ -277,6 +279,13 @@ fn found_of(
             reward: None,
             heat: None,
         });
+        for (sum, value) in sum.iter_mut().zip(values.as_chunks::<4>().0) {
+            *sum += f32::from_le_bytes(*value);
+        }
+        if !(update.seq + 1).is_multiple_of(members) {
+            continue;
+        }
+        let values: Vec<u8> = sum.iter_mut().flat_map(|sum| std::mem::take(sum).to_le_bytes()).collect();
         let row = received(t_recv, packet, None, &values);
         arrived.push(Received { cluster: Some(0), job: None, heat: None, count: says, ..row });
         let words = |values: &[[u8; 4]]| {
@@ -290,7 +299,7 @@ fn found_of(
         let own = (0..).zip(values.chunks(LANES_MAX));
         payloads.extend(own.map(|(part, values)| PayloadPart { t_recv, part, words: words(values) }));
     }
-    assert_eq!((arrived.len(), payloads.len()), (3, 6));
+    assert_eq!((arrived.len(), payloads.len()), (3 / members as usize, 6 / members as usize));
     let dir = tempfile::tempdir().unwrap();
     write(dir.path(), &left);
     write(dir.path(), &arrived);
@@ -344,11 +353,16 @@ fn right_sums_of_another_number_of_updates_than_packets_say_are_counted() {
 /// A device may leave the count at 1: its right sums are no wrong packets, though each claims to be one update.
 #[test]
 fn right_sums_that_claim_to_be_one_update_are_named() {
-    let (proven, rows) = found_of(0..3, 0..6, 1_000, true, (Open::Single, 1));
-    assert_eq!((proven.unsaid, proven.right, rows), (3, 0, vec![0, 1, 2]));
-    assert_eq!(found_of(0..3, 0..6, 1_000, true, (Open::Sum, 1)).1, [] as [usize; 0]);
-    // The last packet came, and is too short.
-    assert_eq!(found_of(0..3, 0..5, 1_000, true, (Open::Single, 1)).1, [0, 1]);
+    let found = |open_as, parts, members: u32| {
+        let (proven, rows) = found_of(0..3 / members as usize, parts, 1_000, true, (open_as, 1), members);
+        ([proven.unsaid, proven.wrong_single, proven.right], rows)
+    };
+    assert_eq!(found(Open::Single, 0..2, 3), ([1, 0, 0], vec![0]));
+    assert_eq!(found(Open::Sum, 0..2, 3), ([0, 0, 1], vec![]));
+    // It came, and is too short.
+    assert_eq!(found(Open::Single, 0..1, 3), ([0, 1, 0], vec![]));
+    // One update that the account found to differ from the one that its header names is no sum that nobody stated.
+    assert_eq!(found(Open::Single, 0..6, 1), ([0, 0, 0], vec![]));
 }
 
 #[test]
