@@ -422,15 +422,14 @@ fn head(batch: &RecordBatch, generation: &str, row: usize) -> Option<u64> {
 /// Job, block and arrival of a result.
 type ResultFrame = (u16, u32, Time);
 
-/// Returns the result if its worker had it; versions without the column recorded no such results.
+/// Returns the result if its worker had it; versions without the column recorded no such results, and the first one has no jobs.
 fn again_row(batch: &RecordBatch, row: usize) -> Option<(Time, Option<ResultFrame>)> {
     let t = value::<Int64Type>(batch, "t_recv_ps", row)??;
-    let frame = (value::<UInt16Type>(batch, "job", row)??, value::<UInt32Type>(batch, "seq", row)??, t);
-    let again = match batch.column_by_name("again") {
-        Some(again) => again.as_boolean_opt()?.value(row),
-        None => false,
-    };
-    Some((t, again.then_some(frame)))
+    let Some(again) = batch.column_by_name("again") else { return Some((t, None)) };
+    if !again.as_boolean_opt()?.value(row) {
+        return Some((t, None));
+    }
+    Some((t, Some((value::<UInt16Type>(batch, "job", row)??, value::<UInt32Type>(batch, "seq", row)??, t))))
 }
 
 fn heat(batch: &RecordBatch, row: usize) -> Option<Option<Heat>> {
