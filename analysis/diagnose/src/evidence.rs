@@ -42,6 +42,8 @@ pub(crate) struct Arrived {
     pub(crate) packet: Vec<Option<PacketId>>,
     /// Number of updates that it states to represent.
     pub(crate) count: Vec<u16>,
+    /// Generation time that its header states; empty if contents identify packets.
+    pub(crate) gen_ps: Vec<i64>,
 }
 
 /// Results at workers.
@@ -140,10 +142,11 @@ impl Evidence {
 
     fn read_arrived(&mut self) -> Result<()> {
         let arrived = &mut self.arrived;
-        each(&self.dir, RECEIVED, &["t_recv_ps", "packet", "count"], &mut |batch| {
+        each(&self.dir, RECEIVED, &["t_recv_ps", "packet", "count", "newest_gen_ps"], &mut |batch| {
             arrived.recv_ps.extend(required::<Int64Type>(batch, "t_recv_ps"));
             arrived.packet.extend(required::<UInt64Type>(batch, "packet").map(|id| Some(PacketId(id))));
             arrived.count.extend(required::<UInt16Type>(batch, "count"));
+            arrived.gen_ps.extend(required::<Int64Type>(batch, "newest_gen_ps"));
         })?;
         if !self.dir.join(format!("{NAMES}.parquet")).exists() {
             return Ok(());
@@ -158,6 +161,7 @@ impl Evidence {
             return Err(Error::data(&self.dir, why));
         }
         arrived.packet = names;
+        arrived.gen_ps.clear();
         Ok(())
     }
 
@@ -314,9 +318,17 @@ impl Evidence {
         if background_alone { counted.max(balance.delivered_alone) } else { counted }
     }
 
-    /// Returns the number of arrivals that name no transmission, or one that had arrived.
+    /// Returns the number of arrivals that may hold an update that is missing: those that name no transmission, and further ones
+    /// of a transmission unless they and the first state its generation time. Such copies, damaged or not, hold what came.
     pub(crate) fn unnamed(&self) -> u64 {
-        (0..self.arrived.packet.len()).filter(|at| self.join.first(*at).is_none()).count() as u64
+        let is_of = |at: usize, row: usize| {
+            self.arrived.gen_ps.get(at).is_none_or(|states| self.sent.gen_ps.get(row) == Some(states))
+        };
+        let is_copy = |at: usize| {
+            let row = self.join.sent(at);
+            row.is_some_and(|row| is_of(at, row) && self.join.came(row).is_some_and(|first| is_of(first, row)))
+        };
+        (0..self.arrived.packet.len()).filter(|at| self.join.first(*at).is_none() && !is_copy(*at)).count() as u64
     }
 
     /// Returns the number of processes that sent: ranks of a joined run, each with a share of the workers, or one.

@@ -516,12 +516,14 @@ mod tests {
         let mut manifest = evidence::manifest(&[0, 0]);
         manifest.external = Some("other".to_owned());
         manifest.config = "[target]\nprogram = \"forward\"\n".to_owned();
-        manifest.unseen = Some(Unseen { damaged: u64::from(altered), ..Unseen::default() });
+        let damaged = u64::from(altered) + copies.map_or(0, |_| 40);
+        manifest.unseen = Some(Unseen { damaged, ..Unseen::default() });
         let mut evidence = Evidence::of(Path::new(""), manifest);
         let (mut came_intact, mut came_altered) = (0, 0);
         for at in 0..400u32 {
             let (packet, t_ps) = (PacketId::new(at % 2, at / 2, 0), i64::from(at) * 1_000_000_000);
             evidence.sent.packet.push(packet);
+            evidence.sent.gen_ps.push(t_ps);
             evidence.sent.due_ps.push(t_ps);
             evidence.sent.sent_ps.push(Some(t_ps));
             evidence.sent.bytes.push(256);
@@ -534,6 +536,13 @@ mod tests {
             evidence.arrived.recv_ps.push(t_ps + 1);
             evidence.arrived.packet.push(Some(packet).filter(|_| has_ids || !is_altered));
             evidence.arrived.count.push(if is_altered { count } else { 1 });
+            evidence.arrived.gen_ps.push(t_ps);
+            if let Some(later_ps) = copies.filter(|_| at % 10 == 3) {
+                evidence.arrived.recv_ps.push(t_ps + 2);
+                evidence.arrived.packet.push(Some(packet));
+                evidence.arrived.count.push(1);
+                evidence.arrived.gen_ps.push(t_ps + later_ps);
+            }
         }
         assert_eq!((came_altered, came_intact), (altered, 360 - altered));
         evidence.join = join::Join::new(&evidence.sent.packet, evidence.arrived.packet.iter().copied());
@@ -553,6 +562,14 @@ mod tests {
         assert_eq!((of_altered(20, true, 2), of_altered(200, true, 2)), (vec![], vec![40]));
         // One packet of two may hold one of them, which says nothing of the others.
         assert_eq!((of_altered(1, true, 2), of_altered(10, true, 2)), (vec![40], vec![]));
+    }
+
+    #[test]
+    fn damaged_copies_of_updates_that_came_are_none_of_the_lost_ones() {
+        assert_eq!(of_damaged(0, true, 1, Some(0)), [40]);
+        assert_eq!(of_damaged(20, true, 1, Some(0)), [40]);
+        // Their headers may name an update that came, and they hold one that is missing.
+        assert_eq!(of_damaged(0, true, 1, Some(1)), [] as [u64; 0]);
     }
 
     #[test]
