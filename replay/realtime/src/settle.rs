@@ -194,10 +194,11 @@ impl Settled {
             SumOk::No => self.sums[1] += 1,
             SumOk::Unknown => {}
         }
+        let says_one = self.ledger.says_it_is_one(row.count);
         self.open.push(match verdict {
-            // The ledger counted it neither as unchecked nor as different.
-            SumOk::Unknown if again && !damaged => Open::No,
-            SumOk::Unknown if self.ledger.says_it_is_one(row.count) => Open::Single,
+            // The ledger counted it neither as unchecked nor as an update that differs.
+            SumOk::Unknown if again && !(damaged && says_one) => Open::No,
+            SumOk::Unknown if says_one => Open::Single,
             SumOk::Unknown => Open::Sum,
             _ => Open::No,
         });

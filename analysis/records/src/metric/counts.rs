@@ -78,7 +78,7 @@ const DEFINITIONS: [Definition; 25] = [
     Definition::new("sums_ok", PACKETS, Better::Neither, "Packets whose payload was the sum of their members: bit for bit, or, if members are known by lanes only, in any order of additions."),
     Definition::new("sums_wrong", PACKETS, Better::Lower, "Packets whose payload was not the sum of their members; 0, or the run is invalid. No value if sums could not be checked."),
     Definition::new("sums_unchecked", PACKETS, Better::Lower, "Sums that were not checked, because their members are unknown.").needs(BLACK_BOX),
-    Definition::new("damaged", PACKETS, Better::Lower, "Packets of one update, or behind a device that only forwards, that differ from what was sent; 0, or the run is invalid.").needs(BLACK_BOX),
+    Definition::new("damaged", PACKETS, Better::Lower, "Packets of one update, or behind a device that only forwards, that differ from what was sent, and sums of another cluster; 0, or the run is invalid.").needs(BLACK_BOX),
     Definition::new("duplicates", PACKETS, Better::Lower, "Packets that arrived more than once.").needs(FULL),
     background("sent", Better::Neither, "Packets of background traffic sent (traffic without a cluster)."),
     background("received", Better::Neither, "Packets of background traffic that arrived."),

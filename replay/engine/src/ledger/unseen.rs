@@ -7,13 +7,13 @@
 use std::collections::{HashMap, HashSet};
 
 use pktgen_core::record::{PacketId, SumOk, Unseen};
-use pktgen_core::topology::Population;
+use pktgen_core::topology::{Move, Population};
 
-use super::Receipt;
 use super::fates::FateCounts;
 use super::pairs::PairSums;
 use super::results::Results;
 use super::updates::Updates;
+use super::{Receipt, below_cluster, head_cluster};
 use crate::target::sparse::Adder;
 
 /// Verdicts on sums by the members that lanes prove.
@@ -45,6 +45,8 @@ pub(super) struct BlackBox {
     at_server: bool,
     pub cluster_of: Vec<u16>,
     clusters: Vec<Vec<u32>>,
+    /// Workers that move, with each of their clusters.
+    moving: HashSet<(u32, u16)>,
     /// Ids of results that arrived.
     arrived: HashSet<u64>,
     /// Updates that arrived, each with the digest of what was sent: its copies are compared with that.
@@ -76,11 +78,17 @@ impl BlackBox {
                 own.push(worker);
             }
         }
+        let moves = workers.moves.iter();
+        let of_move = |own: &Move| {
+            let first = workers.cluster_of.get(own.worker as usize).map(|cluster| (own.worker, *cluster));
+            first.into_iter().chain([(own.worker, own.cluster)])
+        };
         BlackBox {
             merges,
             at_server,
             cluster_of: workers.cluster_of.clone(),
             clusters,
+            moving: moves.flat_map(of_move).collect(),
             arrived: HashSet::new(),
             delivered: HashMap::new(),
             unnamed: HashMap::new(),
@@ -150,23 +158,34 @@ impl BlackBox {
     /// Records a packet of updates.
     pub(super) fn update(&mut self, updates: &mut Updates, receipt: &Receipt, counts: &mut FateCounts) -> SumOk {
         let alone = receipt.count == 1;
-        // A device that only forwards leaves every packet one update, whatever its header says.
-        let is_one = alone || !self.merges;
         let is = updates.digests_in(receipt);
         let Some(sent) = updates.digests_of(receipt.packet) else {
-            let known = self.delivered.get(&receipt.packet.0);
+            let known = self.delivered.get(&receipt.packet.0).copied();
             counts.stranger_if(known.is_none());
             self.repeated += u64::from(known.is_some());
             // A copy is of the same update as the first, also if that one was damaged.
-            self.different += u64::from(is_one && known.is_some_and(|sent| !alone || is.both() != *sent));
+            self.different += u64::from(known.is_some_and(|sent| self.differs(receipt, is.both(), sent)));
             return SumOk::Unknown;
         };
         self.delivered.insert(receipt.packet.0, sent.both());
-        self.different += u64::from(is_one && (!alone || is != sent));
-        self.sums += u64::from(!is_one);
+        self.different += u64::from(self.differs(receipt, is.both(), sent.both()));
+        self.sums += u64::from(!alone && self.merges);
         updates.deliver_one(receipt.packet, alone, counts);
         // The gradients are right also under a changed header.
         if alone && is.gradients.is_some() && is.gradients == sent.gradients { SumOk::Yes } else { SumOk::Unknown }
+    }
+
+    /// Returns whether a packet differs from the update that it names, by digests of both. Of a sum only the cluster is that of its newest
+    /// member in any case; a device that only forwards leaves every packet one update, whatever its header says.
+    fn differs(&self, receipt: &Receipt, is: u64, sent: u64) -> bool {
+        let cluster = head_cluster(is);
+        // Devices write the cluster of a worker that moves from their tables.
+        let is_cluster = cluster == head_cluster(sent) || self.moving.contains(&(receipt.packet.worker(), cluster));
+        !is_cluster
+            || match receipt.count {
+                1 => below_cluster(is) != below_cluster(sent),
+                _ => !self.merges,
+            }
     }
 
     /// Records a packet without id: it holds the content of a packet under way, of one that arrived before, or of none.
@@ -240,7 +259,7 @@ mod tests {
     use super::super::tests::{updates, whole};
     use super::super::*;
     use super::Unseen;
-    use pktgen_core::topology::Population;
+    use pktgen_core::topology::{Move, Population};
 
     fn bytes(value: f32) -> Vec<u8> {
         value.to_le_bytes().to_vec()
@@ -276,7 +295,12 @@ mod tests {
     /// Returns the damaged packets and the duplicates if an update of 1.0 leaves under `head`, and these arrive: head, count
     /// and value of each.
     fn damaged(merges: bool, head: u64, arrivals: &[(u64, u16, f32)]) -> (u64, u64) {
-        let workers = Population { cluster_of: vec![0], moves: Vec::new() };
+        damaged_of(Vec::new(), merges, head, arrivals)
+    }
+
+    /// Returns the same if the worker moves.
+    fn damaged_of(moves: Vec<Move>, merges: bool, head: u64, arrivals: &[(u64, u16, f32)]) -> (u64, u64) {
+        let workers = Population { cluster_of: vec![0], moves };
         let mut ledger = Ledger::open(1, updates(1), Evidence::Nothing { workers: &workers, merges, at_server: false });
         assert!(ledger.compares_heads());
         ledger.sent_with_head(id(0, 0), None, head, &bytes(1.0));
@@ -301,8 +325,19 @@ mod tests {
             // No header was sent, and none came.
             assert_eq!(damaged(merges, 0, &[(0, 1, 1.0)]), (0, 0));
         }
-        // The header of a sum is that of its newest member, with the mean of rewards.
-        assert_eq!(damaged(true, head, &[(digest((Some(1), 5, Some(0.25))), 2, 3.0)]), (0, 0));
+        // A sum has the cluster of its newest member, also in copies, and the mean of rewards.
+        for (other, wrong) in [((Some(1), 5, Some(0.25)), 0), ((Some(17), 5, Some(0.5)), 1)] {
+            assert_eq!(damaged(true, head, &[(digest(other), 2, 3.0)]), (wrong, 0), "{other:?}");
+            assert_eq!(damaged(true, head, &[(head, 1, 1.0), (digest(other), 2, 3.0)]), (wrong, 1), "{other:?}");
+        }
+        // A device has the new cluster of a worker in its table when an update arrives that left before.
+        let moves = || vec![Move { at: 6, worker: 0, cluster: 2 }];
+        for (cluster, wrong) in [(1, 0), (2, 0), (3, 1)] {
+            for (merges, count) in [(false, 1), (true, 1), (true, 2)] {
+                let arrives = (digest((Some(cluster), 5, Some(0.5))), count, 1.0);
+                assert_eq!(damaged_of(moves(), merges, head, &[arrives]), (wrong, 0), "{cluster} {count}");
+            }
+        }
         // An update without a reward has 0 in its header, and traffic of no cluster has no header.
         assert_eq!(digest((Some(1), 5, None)), digest((Some(1), 5, Some(0.0))));
         assert_eq!((digest((None, 5, None)), digest((Some(NO_CLUSTER), 5, None))), (0, 0));

@@ -8,7 +8,7 @@ use pktgen_wire::wire::update;
 
 use super::chains::{Chains, Group, Step};
 use super::fates::{Fate, FateCounts};
-use super::{DuePacket, Goal, PayloadValues, Receipt};
+use super::{DuePacket, Goal, PayloadValues, Receipt, below_cluster};
 
 /// Number of packets of a worker that are compared first if ids are lost: twice as many as a cable usually loses in a row.
 const LOOK: usize = 2048;
@@ -29,9 +29,9 @@ pub(super) struct Digests {
 }
 
 impl Digests {
-    /// Returns one digest of both.
+    /// Returns one digest of both, with the cluster where that of the header has it.
     pub(super) fn both(self) -> u64 {
-        self.head ^ self.gradients.unwrap_or(0)
+        self.head ^ below_cluster(self.gradients.unwrap_or(0))
     }
 }
 
