@@ -1,16 +1,18 @@
 //! Writes the experiment that executes a plan: `pktgen place … --emit EXPERIMENT.toml`.
 
 use std::collections::BTreeMap;
+use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 
 use pktgen_core::plan::{FlowSource, Plan, PlanLink, PlanRole};
 use pktgen_core::time::SECOND;
 use pktgen_core::units::{Rate, Span};
-use pktgen_core::whole::write_whole;
 use pktgen_core::{Error, Result};
 use pktgen_wire::wire::frame::FRAME_MAX;
 use pktgen_wire::wire::update::FRAME_MIN;
 
+/// Length of a frame, which is one message, in bytes.
+pub const MESSAGE_BYTES: RangeInclusive<u64> = FRAME_MIN as u64..=FRAME_MAX as u64;
 /// Length of an Ethernet frame's overhead in bytes: FCS, preamble, gap.
 const BESIDE: u64 = 24;
 /// Maximum number of frames in a queue, the largest possible: the actual maximum is measured.
@@ -23,7 +25,7 @@ const OPEN_MAX: u32 = 1 << 16;
 pub struct Emission {
     /// Name of the experiment.
     pub name: String,
-    /// Length of a frame, which is one message, in bytes.
+    /// Length of a frame in bytes: of [`MESSAGE_BYTES`].
     pub bytes: u32,
     /// Number of messages of each worker.
     pub messages: u32,
@@ -49,10 +51,12 @@ pub fn emit(plan: &Plan, plan_file: &str, emission: &Emission) -> Result<String>
     plan.check().map_err(|why| Error::config(format!("the plan cannot be carried out: {why}")))?;
     let workers = plan.hosts().len();
     let Emission { name, bytes, messages, factor, allreduce } = emission;
-    if !(FRAME_MIN..=FRAME_MAX).contains(&(*bytes as usize)) || *messages == 0 || !(*factor > 0.0 && *factor <= 1e6) {
+    if !MESSAGE_BYTES.contains(&u64::from(*bytes)) || *messages == 0 || !(*factor > 0.0 && *factor <= 1e6) {
         return Err(Error::config(format!(
-            "{bytes} bytes, {messages} messages, {factor} times the rate: a message has {FRAME_MIN} to {FRAME_MAX} bytes, there is \
-             at least one, and the factor is above 0 and at most 1e6"
+            "{bytes} bytes, {messages} messages, {factor} times the rate: a message has {} to {} bytes, there is at least one, and \
+             the factor is above 0 and at most 1e6",
+            MESSAGE_BYTES.start(),
+            MESSAGE_BYTES.end()
         )));
     }
     if plan.rate_bps.is_none() && *factor != 1.0 {
@@ -196,8 +200,8 @@ pub fn plan_beside(path: &Path) -> PathBuf {
     path.with_extension("plan.json")
 }
 
-/// Writes the experiment to `path` and the plan beside it, as [`plan_beside`] has it. Whatever stood there is replaced.
-pub fn write(plan: &Plan, path: &Path, emission: &Emission) -> Result<()> {
+/// Returns the plan beside the experiment `path`, as [`plan_beside`] has it, and the experiment: each file with its text.
+pub fn files(plan: &Plan, path: &Path, emission: &Emission) -> Result<[(PathBuf, String); 2]> {
     let beside = plan_beside(path);
     let file = beside.file_name().and_then(|name| name.to_str()).ok_or_else(|| {
         Error::config(format!("{}: an experiment is written to a file whose name is text", path.display()))
@@ -205,8 +209,7 @@ pub fn write(plan: &Plan, path: &Path, emission: &Emission) -> Result<()> {
     let text = emit(plan, file, emission)?;
     let mut json = serde_json::to_string_pretty(plan).map_err(|e| Error::data(&beside, e.to_string()))?;
     json.push('\n');
-    write_whole(&beside, json)?;
-    write_whole(path, text).map(drop)
+    Ok([(beside, json), (path.to_owned(), text)])
 }
 
 /// Returns the time between two messages of a worker: the duration of one at the plan's rate, counted in wire bits (as
@@ -368,12 +371,13 @@ mod tests {
     }
 
     #[test]
-    fn the_plan_is_written_beside_the_experiment() {
+    fn the_plan_is_beside_the_experiment() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("small.toml");
-        write(&small(), &path, &Emission::of(&small(), "small")).unwrap();
-        assert_eq!(plan_beside(&path), folder.path().join("small.plan.json"));
-        assert_eq!(Plan::read(&plan_beside(&path)).unwrap(), small());
-        assert!(std::fs::read_to_string(&path).unwrap().contains("\"small.plan.json\""));
+        let [(beside, plan), (experiment, text)] = files(&small(), &path, &Emission::of(&small(), "small")).unwrap();
+        assert_eq!((&beside, experiment), (&folder.path().join("small.plan.json"), path));
+        std::fs::write(&beside, plan).unwrap();
+        assert_eq!(Plan::read(&beside).unwrap(), small());
+        assert!(text.contains("\"small.plan.json\""));
     }
 }

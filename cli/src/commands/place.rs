@@ -8,10 +8,8 @@ use std::path::{Path, PathBuf};
 use pktgen_core::plan::Plan;
 use pktgen_core::whole::write_whole;
 use pktgen_core::{Error, Result};
-use pktgen_planning::emit::{Emission, plan_beside, write as write_emission};
+use pktgen_planning::emit::{self, Emission, MESSAGE_BYTES, plan_beside};
 use pktgen_planning::picture;
-use pktgen_wire::wire::frame::FRAME_MAX;
-use pktgen_wire::wire::update::FRAME_MIN;
 
 use crate::args::{Place, PlanFiles};
 use crate::output::check_outputs;
@@ -32,13 +30,13 @@ impl PlanFiles {
     /// Returns `--bytes`, which is the length of a frame.
     fn message_bytes(&self) -> Result<Option<u32>> {
         let Some(size) = self.bytes else { return Ok(None) };
-        let fits = |bytes: &u64| (FRAME_MIN as u64..=FRAME_MAX as u64).contains(bytes);
-        match size.bytes().filter(fits) {
+        match size.bytes().filter(|bytes| MESSAGE_BYTES.contains(bytes)) {
             Some(bytes) => Ok(Some(bytes as u32)),
             None => {
                 // Bits would be printed as a fraction of a byte.
                 let given = size.bytes().map_or_else(|| format!("{}bit", size.bits()), |_| size.to_string());
-                Err(Error::config(format!("--bytes {given}: a message has {FRAME_MIN} to {FRAME_MAX} whole bytes")))
+                let (least, most) = (MESSAGE_BYTES.start(), MESSAGE_BYTES.end());
+                Err(Error::config(format!("--bytes {given}: a message has {least} to {most} whole bytes")))
             }
         }
     }
@@ -57,24 +55,36 @@ impl PlanFiles {
         })
     }
 
-    fn write(&self, plan: &Plan, ui: &Ui) -> Result<()> {
+    /// Returns the files of `plan` with their texts: what cannot be written is refused before the first is.
+    fn texts(&self, plan: &Plan) -> Result<Vec<(PathBuf, String)>> {
+        let mut texts = Vec::new();
         if let Some(path) = &self.plan {
-            let text = serde_json::to_string(plan).map_err(|e| Error::Invalid(e.to_string()))?;
-            write(path, &text, ui)?;
+            texts.push((path.clone(), serde_json::to_string(plan).map_err(|e| Error::Invalid(e.to_string()))?));
         }
-        if let Some(path) = &self.svg {
-            write(path, &picture::svg(plan), ui)?;
-        }
-        if let Some(path) = &self.dot {
-            write(path, &picture::dot(plan), ui)?;
-        }
-        let Some(path) = &self.emit else { return Ok(()) };
+        texts.extend(self.svg.iter().map(|path| (path.clone(), picture::svg(plan))));
+        texts.extend(self.dot.iter().map(|path| (path.clone(), picture::dot(plan))));
+        let Some(path) = &self.emit else { return Ok(texts) };
         let name = path.file_stem().unwrap_or_default().to_string_lossy();
         let usual = Emission::of(plan, &name);
         let bytes = self.message_bytes()?.unwrap_or(usual.bytes);
         let messages = self.messages.unwrap_or(usual.messages);
-        write_emission(plan, path, &Emission { bytes, messages, factor: self.factor, ..usual })?;
-        ui.note(&format!("wrote {}; run it with: pktgen replay {}", path.display(), path.display()));
+        texts.extend(emit::files(plan, path, &Emission { bytes, messages, factor: self.factor, ..usual })?);
+        Ok(texts)
+    }
+
+    /// Writes `texts` of these files.
+    fn write(&self, texts: &[(PathBuf, String)], ui: &Ui) -> Result<()> {
+        let beside = self.emit.as_deref().map(plan_beside);
+        for (path, text) in texts {
+            if Some(path) == beside.as_ref() {
+                write_whole(path, text)?;
+            } else if Some(path) == self.emit.as_ref() {
+                write_whole(path, text)?;
+                ui.note(&format!("wrote {}; run it with: pktgen replay {}", path.display(), path.display()));
+            } else {
+                write(path, text, ui)?;
+            }
+        }
         Ok(())
     }
 }

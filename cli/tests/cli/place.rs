@@ -231,7 +231,34 @@ fn messages_have_the_bytes_of_a_frame() {
     }
     assert!(!at.join("y.json").exists(), "the plan was written before the size was refused");
     object(at, &[&emits[..], &["608bit"]].concat());
+    assert!(at.join("y.json").exists());
     assert!(fs::read_to_string(at.join("y.toml")).expect("an experiment").contains("bytes = \"76B\""));
+}
+
+#[test]
+fn no_file_is_written_with_an_experiment_that_is_refused() {
+    let soar = ["soar", "BT(8)", "-k", "2", "--svg", "p.svg", "--write", "t.json"];
+    let atro = ["atro", "--workers", "30", "--switches", "5", "--aggregators", "2", "--ports", "24", "--milp", "p.lp"];
+    let refusals = |promises: bool| match promises {
+        true => vec![("--factor", "0", "0 times the rate")],
+        false => vec![
+            ("--factor", "2", "this plan promises none"),
+            ("--messages", "0", "0 messages"),
+            ("--messages", "65537", "1 to 65536"),
+        ],
+    };
+    for (places, promises) in [(&soar[..], false), (&atro[..], true)] {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let at = folder.path();
+        let all = [places, &["--plan", "p.json", "--emit", "y.toml"]].concat();
+        let files = || fs::read_dir(at).expect("a folder").count();
+        for (flag, value, why) in refusals(promises) {
+            refused(at, &[&all[..], &[flag, value]].concat(), &[why]);
+            assert_eq!(files(), 0, "{flag} {value}");
+        }
+        object(at, &all);
+        assert_eq!(files(), if promises { 4 } else { 5 });
+    }
 }
 
 #[test]

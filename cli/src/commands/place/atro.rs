@@ -26,11 +26,12 @@ pub(super) fn run(args: &PlaceAtro, ui: &Ui) -> Result<u8> {
     let wiring = wire_inventory(&inventory, &rates, ask.as_ref())?;
     spinner.finish_and_clear();
     let ports = DevicePorts::count(&wiring.plan, &inventory)?;
+    let texts = args.files.texts(&wiring.plan)?;
     if let Some(path) = &args.milp {
         let capacities = Capacities::new(&inventory, wiring.rate_bps);
         write(path, &program(&capacities, MilpForm::Counted, MilpQuestion::Fits(workers)), ui)?;
     }
-    args.files.write(&wiring.plan, ui)?;
+    args.files.write(&texts, ui)?;
     if let Some(why) = &wiring.solver_failure {
         ui.note(&format!("--solver: {why}"));
     }

@@ -35,10 +35,9 @@ pub(super) fn run(args: &PlaceSoar, ui: &Ui) -> Result<u8> {
         unused(&args.made)?;
     }
     let tree = tree(&args.tree, &args.made)?;
-    if let Some(path) = &args.made.write {
-        write(path, &file::to_json(&tree), ui)?;
-    }
+    let write_tree = || args.made.write.iter().try_for_each(|path| write(path, &file::to_json(&tree), ui));
     if let Some(path) = &args.workloads {
+        write_tree()?;
         if !args.tree.starts_with("BT(") && tree.below(tree.order()[0]) > 0 {
             ui.note(&format!("{}: its loads are not used: --workloads has those of every workload", args.tree));
         }
@@ -61,6 +60,7 @@ pub(super) fn run(args: &PlaceSoar, ui: &Ui) -> Result<u8> {
         }
         false => None,
     };
+    let mut texts = Vec::new();
     if args.files.any() {
         let workers: u64 = (0..tree.len() as u32).map(|v| tree.load(v)).sum();
         if workers == 0 {
@@ -76,8 +76,10 @@ pub(super) fn run(args: &PlaceSoar, ui: &Ui) -> Result<u8> {
         }
         tree.check_plan(UNIT)
             .map_err(|why| Error::config(format!("--plan, --svg, --dot, --emit: {}: {why}", args.tree)))?;
-        args.files.write(&tree.plan("soar", &best.blue, UNIT), ui)?;
+        texts = args.files.texts(&tree.plan("soar", &best.blue, UNIT))?;
     }
+    write_tree()?;
+    args.files.write(&texts, ui)?;
     if ui.json() {
         ui.object(&schemas::PLACEMENT, &soar_object(&tree, args.k, &placed, why.as_deref()).to_string());
     } else {
