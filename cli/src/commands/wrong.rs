@@ -159,7 +159,10 @@ fn text(packet: &WrongPacket) -> String {
             format!("{head}: it says {} members, and has {}: {}", packet.count, packet.members.len(), members(packet))
         }
         WrongKind::Sum => format!("{head}: it should be {}", members(packet)),
-        WrongKind::Damaged => format!("{head}: its header, or as a copy its content, is not {}", members(packet)),
+        WrongKind::Damaged if packet.again => format!("{head}: a copy of {} that differs", name(packet.packet)),
+        WrongKind::Damaged => {
+            format!("{head}: its cluster, generation time or reward is not that of {}", name(packet.packet))
+        }
     };
     match (&packet.differing, packet.values) {
         (Some(differing), Some(values)) => format!("{head}\n{}", differing_text(differing, values)),
@@ -167,12 +170,15 @@ fn text(packet: &WrongPacket) -> String {
     }
 }
 
-fn members(packet: &WrongPacket) -> String {
-    let name = |id: &PacketId| match id.attempt() {
+fn name(id: PacketId) -> String {
+    match id.attempt() {
         0 => format!("{}/{}", id.worker(), id.seq()),
         attempt => format!("{}/{}/{attempt}", id.worker(), id.seq()),
-    };
-    let shown: Vec<String> = packet.members.iter().take(MEMBERS).map(name).collect();
+    }
+}
+
+fn members(packet: &WrongPacket) -> String {
+    let shown: Vec<String> = packet.members.iter().copied().take(MEMBERS).map(name).collect();
     let more = packet.members.len().saturating_sub(MEMBERS);
     let rest = if more > 0 { format!(" and {more} more") } else { String::new() };
     match packet.members.len() {
@@ -200,6 +206,17 @@ fn differing_text(differing: &[WrongValue], values: usize) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn damaged_packets_say_what_differs() {
+        let (packet, kind) = (PacketId::new(0, 4, 0), WrongKind::Damaged);
+        let of = |again| {
+            let (members, values, differing) = (vec![packet], None, None);
+            super::text(&WrongPacket { t_recv: 0, packet, count: 1, again, kind, members, values, differing })
+        };
+        assert!(of(false).ends_with(": its cluster, generation time or reward is not that of 0/4"), "{}", of(false));
+        assert!(of(true).ends_with(": a copy of 0/4 that differs"), "{}", of(true));
+    }
 
     #[test]
     fn unproven_sums_are_not_said_to_be_wrong() {

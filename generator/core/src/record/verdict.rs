@@ -70,7 +70,7 @@ findings! {
         /// Packets of one update that hold something else.
         Damaged = "damaged" { packets: u64 } =>
             "{packets} packets carry something else than the one update that they state, or that a device that only forwards must leave \
-             unchanged: the device aggregates without stating it, or although target.program says that it forwards, or damages them";
+             unchanged: the device aggregates without stating it, or although target.program says that it forwards, or damages them or changes headers";
         /// Nothing came back from a device.
         NothingReceived = "nothing_received" { sent: u64 } =>
             "nothing came back: {sent} transmissions were sent and none arrived; check cables, the device's tables and transport.interfaces";

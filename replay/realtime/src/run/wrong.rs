@@ -70,6 +70,8 @@ pub struct WrongPacket {
     pub packet: PacketId,
     /// Number of members that it states.
     pub count: u16,
+    /// Whether its update had arrived, behind a device without books.
+    pub again: bool,
     /// Its defect.
     pub kind: WrongKind,
     /// The expected members; empty if unknown.
@@ -283,6 +285,7 @@ impl WrongSearch {
                 t_recv: row.t_recv,
                 packet: row.packet,
                 count: row.count,
+                again: seen.again,
                 kind,
                 members,
                 values,
@@ -316,6 +319,7 @@ impl WrongSearch {
             t_recv: sum.t_recv,
             packet: sum.packet,
             count: u16::try_from(sum.members.len()).unwrap_or(u16::MAX),
+            again: false,
             kind: WrongKind::Sum,
             members: sum.members.clone(),
             values: Some(sum.exact.len()),
