@@ -37,6 +37,40 @@ pub struct Proven {
     pub smallest: Option<f64>,
 }
 
+/// Digests of what was sent as the updates that arrived.
+#[derive(Default)]
+struct Delivered {
+    /// First transmissions, by worker and number; 0 if it has not arrived.
+    first: Vec<Vec<u64>>,
+    /// Others, by id.
+    others: HashMap<u64, u64>,
+}
+
+impl Delivered {
+    fn get(&self, packet: PacketId) -> Option<u64> {
+        let own = self.first.get(packet.worker() as usize).and_then(|own| own.get(packet.seq() as usize));
+        let listed = own.copied().filter(|digest| *digest != 0 && packet.attempt() == 0);
+        listed.or_else(|| self.others.get(&packet.0).copied())
+    }
+
+    /// Adds a packet of a worker that has `generated` so many updates, which bounds its list.
+    fn insert(&mut self, packet: PacketId, generated: u64, digest: u64) {
+        let (worker, seq) = (packet.worker() as usize, packet.seq() as usize);
+        if packet.attempt() > 0 || seq as u64 >= generated {
+            self.others.insert(packet.0, digest);
+            return;
+        }
+        if self.first.len() <= worker {
+            self.first.resize_with(worker + 1, Vec::new);
+        }
+        let own = &mut self.first[worker];
+        if own.len() <= seq {
+            own.resize(seq + 1, 0);
+        }
+        own[seq] = digest;
+    }
+}
+
 /// What arrived from a device without books.
 pub(super) struct BlackBox {
     /// Whether the device may merge or replace updates.
@@ -49,8 +83,8 @@ pub(super) struct BlackBox {
     moving: HashSet<(u32, u16)>,
     /// Ids of results that arrived.
     arrived: HashSet<u64>,
-    /// Updates that arrived, each with the digest of what was sent: its copies are compared with that.
-    delivered: HashMap<u64, u64>,
+    /// Updates that arrived: their copies are compared with what was sent.
+    delivered: Delivered,
     /// Packets without id that arrived, by worker and digest.
     unnamed: HashMap<(u32, u64), PacketId>,
     /// Packets that arrived again.
@@ -90,7 +124,7 @@ impl BlackBox {
             clusters,
             moving: moves.flat_map(of_move).collect(),
             arrived: HashSet::new(),
-            delivered: HashMap::new(),
+            delivered: Delivered::default(),
             unnamed: HashMap::new(),
             repeated: 0,
             different: 0,
@@ -160,14 +194,15 @@ impl BlackBox {
         let alone = receipt.count == 1;
         let is = updates.digests_in(receipt);
         let Some(sent) = updates.digests_of(receipt.packet) else {
-            let known = self.delivered.get(&receipt.packet.0).copied();
+            let known = self.delivered.get(receipt.packet);
             counts.stranger_if(known.is_none());
             self.repeated += u64::from(known.is_some());
             // A copy is of the same update as the first, also if that one was damaged.
             self.different += u64::from(known.is_some_and(|sent| self.differs(receipt, is.both(), sent)));
             return SumOk::Unknown;
         };
-        self.delivered.insert(receipt.packet.0, sent.both());
+        let generated = counts.of(receipt.packet).generated;
+        self.delivered.insert(receipt.packet, generated, sent.both());
         self.different += u64::from(self.differs(receipt, is.both(), sent.both()));
         self.sums += u64::from(!alone && self.merges);
         updates.deliver_one(receipt.packet, alone, counts);
@@ -258,7 +293,7 @@ impl BlackBox {
 mod tests {
     use super::super::tests::{updates, whole};
     use super::super::*;
-    use super::Unseen;
+    use super::{Delivered, Unseen};
     use pktgen_core::topology::{Move, Population};
 
     fn bytes(value: f32) -> Vec<u8> {
@@ -366,6 +401,22 @@ mod tests {
             ledger.received(&whole(id(0, 0), 1, &bytes(value)));
         }
         assert_eq!((ledger.damaged(), ledger.repeated(), total(&ledger.close()).unaccounted), (1, 1, 1));
+    }
+
+    #[test]
+    fn what_arrived_is_known_by_worker_and_number_and_further_attempts_apart() {
+        let mut delivered = Delivered::default();
+        let packets = [(id(1, 2), 3), (PacketId::new(1, 2, 1), 3), (id(1, u32::MAX), 3), (id(0, 0), 1)];
+        for (digest, (packet, generated)) in (1..).zip(packets) {
+            assert_eq!(delivered.get(packet), None);
+            delivered.insert(packet, generated, digest);
+            assert_eq!(delivered.get(packet), Some(digest));
+        }
+        assert_eq!(packets.map(|(packet, _)| delivered.get(packet)), [1, 2, 3, 4].map(Some));
+        let others = [id(1, 1), id(1, 3), id(2, 0), PacketId::new(0, 0, 1)];
+        assert_eq!(others.map(|packet| delivered.get(packet)), [None; 4]);
+        // A number that no worker counted up to needs no list.
+        assert_eq!((delivered.first[1].len(), delivered.others.len()), (3, 2));
     }
 
     #[test]

@@ -29,9 +29,9 @@ pub(super) struct Digests {
 }
 
 impl Digests {
-    /// Returns one digest of both, with the cluster where that of the header has it.
+    /// Returns one digest of both, with the cluster where that of the header has it; never 0.
     pub(super) fn both(self) -> u64 {
-        self.head ^ below_cluster(self.gradients.unwrap_or(0))
+        (self.head ^ below_cluster(self.gradients.unwrap_or(0))) | 1
     }
 }
 
