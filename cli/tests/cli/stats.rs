@@ -272,11 +272,11 @@ fn what_cannot_be_written_is_refused_before_the_run() {
         (&["--hold"], "--control or --tui"),
         (&["--control", "--set", "transport.kind=virtual"], "virtual time"),
         (
-            &["--control", "--set", "transport.kind=pcap", "--set", FILES],
+            &["--role", "workers", "--control", "--set", "transport.kind=pcap", "--set", FILES],
             "--control: not supported in virtual time and over files",
         ),
         (
-            &["--control", "--hold", "--set", "transport.kind=pcap", "--set", FILES],
+            &["--role", "workers", "--control", "--hold", "--set", "transport.kind=pcap", "--set", FILES],
             "--hold: not supported in virtual time",
         ),
         (&["--control", "--hold", "--set", "transport.kind=virtual"], "--hold: not supported in virtual time"),
