@@ -11,14 +11,16 @@ use pktgen_core::record::{Answers, Manifest, RunState, Validity};
 use pktgen_core::tree::ROOT;
 use pktgen_core::tree::make::{Rates, binary};
 use pktgen_core::units::Rate;
-use pktgen_planning::emit::{Emission, write};
+use pktgen_planning::emit::{Emission, files};
 use pktgen_realtime::run::Experiment;
 use pktgen_records::{Line, analyze_run};
 
 /// Executes `plan` in `folder`; returns the lines of its metrics, and its manifest.
 fn run(folder: &Path, plan: &Plan, emission: &Emission) -> (Vec<Line>, Manifest) {
     let path = folder.join(format!("{}.toml", emission.name));
-    write(plan, &path, emission).expect("writable");
+    for (file, text) in files(plan, &path, emission).expect("possible") {
+        std::fs::write(file, text).expect("writable");
+    }
     execute(folder, &emission.name, Document::load(&path, &[]).expect("TOML"))
 }
 

@@ -13,7 +13,7 @@ use pktgen_core::units::Rate;
 use pktgen_engine::driver::virtual_time::{Outcome, Simulation};
 use pktgen_engine::ledger::total;
 use pktgen_engine::recorder::Recorder;
-use pktgen_planning::emit::{Emission, write};
+use pktgen_planning::emit::{Emission, files};
 use pktgen_realtime::run::Experiment;
 use proptest::prelude::*;
 
@@ -108,7 +108,9 @@ fn messages(tree: &[OwnSwitch], of_cluster: impl Fn(usize) -> u64) -> Vec<u64> {
 /// Writes the plan and its experiment to `folder`, and reads it with these keys set.
 fn document(folder: &Path, plan: &Plan, emission: &Emission, keys: &[String]) -> Document {
     let path = folder.join("x.toml");
-    write(plan, &path, emission).unwrap();
+    for (file, text) in files(plan, &path, emission).unwrap() {
+        std::fs::write(file, text).unwrap();
+    }
     Document::load(&path, keys).unwrap()
 }
 
