@@ -233,7 +233,7 @@ impl Sample {
         (self.mean - high * self.error(), self.mean - low * self.error())
     }
 
-    /// Returns how many more pairs would show with a probability of about 80 % on which side of the ends of `band`, the tolerance, the
+    /// Returns how many more pairs would show with a probability of about 80 % on which side of the ends of `band`, the sample's tolerance, the
     /// true mean is, if mean and spread stay the same; `None` if more than `most` are needed. A mean within the band must be clear of both
     /// ends. Resamples beyond an end become fewer by the same factor with each pair (a large deviation): where they are many for the
     /// distance, since few pairs differ by much, they decide, and Student's distribution elsewhere.

@@ -453,9 +453,9 @@ pub(crate) fn each(
     }
     let mut batches = StreamFile::open(&path, stream)?.read(columns, None, BATCH)?;
     while let Some(batch) = batches.next_batch()? {
-        for (name, column) in columns.iter().zip(batch.columns()) {
-            if !fits(name, column.data_type()) {
-                let is = column.data_type();
+        for column in batch.schema().fields() {
+            let (name, is) = (column.name(), column.data_type());
+            if !fits(name, is) {
                 let why = format!("the column \"{name}\" is of type {is}; is this a stream of a pktgen run?");
                 return Err(Error::data(&path, why));
             }

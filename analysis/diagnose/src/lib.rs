@@ -510,8 +510,8 @@ mod tests {
     }
 
     /// Causes of 40 lost frames of 400, where a device that should forward alters so many others, which say `count` updates; without ids
-    /// these are missing, too.
-    fn of_altered(altered: u32, has_ids: bool, count: u16) -> Vec<u64> {
+    /// these are missing, too. With `copies`, 40 more come again, damaged, with a generation that is so much later.
+    fn of_altered(altered: u32, has_ids: bool, count: u16, copies: Option<i64>) -> Vec<u64> {
         use pktgen_core::record::{PacketId, Unseen};
         let mut manifest = evidence::manifest(&[0, 0]);
         manifest.external = Some("other".to_owned());
@@ -556,20 +556,20 @@ mod tests {
     #[test]
     fn altered_frames_that_name_their_update_are_none_of_the_lost_ones() {
         for (altered, has_ids) in [(0, true), (20, true), (200, true), (20, false), (100, false)] {
-            assert_eq!(of_altered(altered, has_ids, 1), [40], "{altered} altered, ids: {has_ids}");
+            assert_eq!(of_altered(altered, has_ids, 1, None), [40], "{altered} altered, ids: {has_ids}");
         }
         // What is missing may be in packets of two updates, of which there are too many with 200.
-        assert_eq!((of_altered(20, true, 2), of_altered(200, true, 2)), (vec![], vec![40]));
+        assert_eq!((of_altered(20, true, 2, None), of_altered(200, true, 2, None)), (vec![], vec![40]));
         // One packet of two may hold one of them, which says nothing of the others.
-        assert_eq!((of_altered(1, true, 2), of_altered(10, true, 2)), (vec![40], vec![]));
+        assert_eq!((of_altered(1, true, 2, None), of_altered(10, true, 2, None)), (vec![40], vec![]));
     }
 
     #[test]
     fn damaged_copies_of_updates_that_came_are_none_of_the_lost_ones() {
-        assert_eq!(of_damaged(0, true, 1, Some(0)), [40]);
-        assert_eq!(of_damaged(20, true, 1, Some(0)), [40]);
+        assert_eq!(of_altered(0, true, 1, Some(0)), [40]);
+        assert_eq!(of_altered(20, true, 1, Some(0)), [40]);
         // Their headers may name an update that came, and they hold one that is missing.
-        assert_eq!(of_damaged(0, true, 1, Some(1)), [] as [u64; 0]);
+        assert_eq!(of_altered(0, true, 1, Some(1)), [] as [u64; 0]);
     }
 
     #[test]

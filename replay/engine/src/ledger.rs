@@ -117,23 +117,23 @@ impl<'a> Receipt<'a> {
     }
 }
 
-/// Returns the fields of an update's header that devices keep in one number: the cluster in the highest 16 bits, and below it a digest
-/// of the others; 0 for traffic of no cluster, which has no header.
+/// Returns the fields of an update's header that devices keep in one number: the cluster, from 1, in the highest 16 bits, and below it a
+/// digest of the others; 0 for traffic of no cluster, which has no header.
 pub fn head_digest(cluster: Option<u16>, generation: Time, reward: Option<f32>) -> u64 {
     let Some(cluster) = cluster.filter(|cluster| *cluster != NO_CLUSTER) else { return 0 };
     let mut fields = [0; 12];
     fields[..8].copy_from_slice(&generation.to_le_bytes());
     // A header has a reward of 0 if its update has none.
     fields[8..].copy_from_slice(&reward.unwrap_or(0.0).to_le_bytes());
-    (u64::from(cluster) << CLUSTER_AT) | below_cluster(update::digest(&fields))
+    (u64::from(cluster + 1) << CLUSTER_AT) | below_cluster(update::digest(&fields))
 }
 
 /// The lowest bit of the cluster in the digest of a header.
 const CLUSTER_AT: u32 = 48;
 
-/// Returns the cluster in the digest of a header.
-fn head_cluster(head: u64) -> u16 {
-    (head >> CLUSTER_AT) as u16
+/// Returns the cluster in the digest of a header; `None` if there is no header.
+fn head_cluster(head: u64) -> Option<u16> {
+    ((head >> CLUSTER_AT) as u16).checked_sub(1)
 }
 
 /// Returns a digest without the bits of the cluster.

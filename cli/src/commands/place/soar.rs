@@ -37,11 +37,12 @@ pub(super) fn run(args: &PlaceSoar, ui: &Ui) -> Result<u8> {
     let tree = tree(&args.tree, &args.made)?;
     let write_tree = || args.made.write.iter().try_for_each(|path| write(path, &file::to_json(&tree), ui));
     if let Some(path) = &args.workloads {
+        let loads = workloads(path, &tree)?;
         write_tree()?;
         if !args.tree.starts_with("BT(") && tree.below(tree.order()[0]) > 0 {
             ui.note(&format!("{}: its loads are not used: --workloads has those of every workload", args.tree));
         }
-        return online(&tree, args, &workloads(path, &tree)?, ui);
+        return online(&tree, args, &loads, ui);
     }
     let wrong = |why: String| Error::config(format!("{}: {why}", args.tree));
     let spinner = ui.spinner("placing");

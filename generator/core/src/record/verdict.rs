@@ -67,10 +67,10 @@ findings! {
         UnlikeResults = "unlike_results" { results: u64, worker: u32, block: u32 } =>
             "{results} results differ from the first copy of the same sum, which another worker received, or this one before; the first at \
              worker {worker}, block {block}: the device sends workers different sums, or changes what it repeats";
-        /// Packets of one update that hold something else.
+        /// Packets of one update that hold something else, and sums under another cluster.
         Damaged = "damaged" { packets: u64 } =>
             "{packets} packets carry something else than the one update that they state, or that a device that only forwards must leave \
-             unchanged: the device aggregates without stating it, or although target.program says that it forwards, or damages them or changes headers";
+             unchanged: the device aggregates without stating it, although target.program says that it forwards, damages them, or changes headers";
         /// Nothing came back from a device.
         NothingReceived = "nothing_received" { sent: u64 } =>
             "nothing came back: {sent} transmissions were sent and none arrived; check cables, the device's tables and transport.interfaces";
@@ -250,7 +250,7 @@ findings! {
         /// Wall clocks differ by an unknown amount.
         ClocksUnknown = "clocks_unknown" { why: String } =>
             "one-way ages and latencies are withheld: workers and server are on different hosts, and the offset of their clocks is unknown \
-             ({why}); synchronise both by PTP (ptp4l, phc2sys) or chronyd, or give a bound: pktgen merge --clock-error 1us";
+             ({why}); synchronise both by PTP (ptp4l, phc2sys) or chronyd, or give a bound that holds: pktgen merge --clock-error 1us";
         /// Strict layouts carry no ids, and the device keeps no books.
         Headless = "headless" {} =>
             "no ids are on the wire: packets are named by what they hold (docs/strict.md, docs/raw.md)";
@@ -315,6 +315,9 @@ pub struct Incidents {
     /// Whether parts were killed, and none of those whose counters say what arrived.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub only_senders_killed: bool,
+    /// Whether a part that receives ended before its time began: nothing is known of arrivals there.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub receiver_absent: bool,
 }
 
 /// Observations about a device that keeps no books, from received packets.

@@ -215,7 +215,8 @@ impl BlackBox {
     fn differs(&self, receipt: &Receipt, is: u64, sent: u64) -> bool {
         let cluster = head_cluster(is);
         // Devices write the cluster of a worker that moves from their tables.
-        let is_cluster = cluster == head_cluster(sent) || self.moving.contains(&(receipt.packet.worker(), cluster));
+        let moves_to = |cluster| self.moving.contains(&(receipt.packet.worker(), cluster));
+        let is_cluster = cluster == head_cluster(sent) || cluster.is_some_and(moves_to);
         !is_cluster
             || match receipt.count {
                 1 => below_cluster(is) != below_cluster(sent),
@@ -365,6 +366,9 @@ mod tests {
             assert_eq!(damaged(true, head, &[(digest(other), 2, 3.0)]), (wrong, 0), "{other:?}");
             assert_eq!(damaged(true, head, &[(head, 1, 1.0), (digest(other), 2, 3.0)]), (wrong, 1), "{other:?}");
         }
+        // Cluster 0 is another one than none.
+        let first = digest((Some(0), 5, Some(0.5)));
+        assert_eq!(damaged(true, first, &[(digest((None, 5, None)), 2, 3.0)]), (1, 0));
         // A device has the new cluster of a worker in its table when an update arrives that left before.
         let moves = || vec![Move { at: 6, worker: 0, cluster: 2 }];
         for (cluster, wrong) in [(1, 0), (2, 0), (3, 1)] {

@@ -57,8 +57,9 @@ pub fn merge(
 ) -> Result<Merged> {
     let parts = find_parts(catalogue, dirs, out, waived)?;
     let workers = &parts[0];
-    for other in &parts[1..] {
-        same_run(workers, other)?;
+    // Each pair: facts that one part lacks may differ among the others.
+    for (at, one) in parts.iter().enumerate() {
+        parts[at + 1..].iter().try_for_each(|other| same_run(one, other))?;
     }
     let (late, one_host) = anchors(&parts)?;
     // Senders' records are in the time of their schedules, which is the same for all: the parts may be apart by the difference.
@@ -77,6 +78,8 @@ pub fn merge(
     let (run, plan) = planned(&experiment, &workers.manifest)?;
     let by_key = expected(&plan, Roles::ALL) == Expected::SumsByKey;
     manifest.incidents.only_senders_killed = only_senders_killed(&parts, by_key);
+    let receives = receivers(&parts, by_key);
+    manifest.incidents.receiver_absent = parts.iter().any(|part| receives(part) && part.is_rank() && !part.began());
     parts.iter().try_for_each(|part| check_profile(&plan, &part.manifest))?;
     let _claim = claim(out)?;
     manifest.files = join_records(&records(&parts, &late), out)?;
@@ -141,12 +144,16 @@ fn uncounted_again(parts: &[Part]) -> Result<u64> {
     parts.iter().filter(is_uncounted).map(|part| frames_again(&part.dir)).sum()
 }
 
-/// Returns whether parts were killed, and none that receives: the server, and workers without one, or whose device sums `by_key` and sends
-/// hot sums to them.
-fn only_senders_killed(parts: &[Part], by_key: bool) -> bool {
+/// Returns which parts receive: the server, and workers without one, or whose device sums `by_key` and sends hot sums to them.
+fn receivers(parts: &[Part], by_key: bool) -> impl Fn(&Part) -> bool + use<> {
     let has_server = parts.iter().any(|part| part.name() == PARTS[2]);
     let workers_receive = !has_server || by_key;
-    let receives = |part: &Part| part.name() == PARTS[2] || (workers_receive && part.name() == PARTS[0]);
+    move |part| part.name() == PARTS[2] || (workers_receive && part.name() == PARTS[0])
+}
+
+/// Returns whether parts were killed, and none that receives.
+fn only_senders_killed(parts: &[Part], by_key: bool) -> bool {
+    let receives = receivers(parts, by_key);
     let is_killed = |part: &&Part| part.manifest.validity.faults.iter().any(Fault::is_kill);
     let killed: Vec<_> = parts.iter().filter(is_killed).collect();
     !killed.is_empty() && !killed.into_iter().any(receives)

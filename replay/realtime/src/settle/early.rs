@@ -2,7 +2,8 @@
 //!
 //! Rows are compared by worker and sequence number, with the earliest attempt: no attempt is earlier than the first.
 
-use std::collections::{HashMap, VecDeque};
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, HashMap, VecDeque};
 use std::path::Path;
 
 use pktgen_core::Result;
@@ -16,16 +17,50 @@ use super::{Rows, book_row, sent_row, value};
 /// Rows of the first stream that are compared, before and behind the newest one that a row of the second follows.
 const REACH: u64 = 1 << 20;
 
+/// Of a hundred rows that are compared, those that do not count, since a damaged packet may name any update; and the most of a run.
+const DAMAGED_PERCENT: u64 = 1;
+const DAMAGED_MAX: usize = 1 << 14;
+
 /// A row of a stream that is compared: its update and time.
 type Event = Option<(PacketId, Time)>;
 
-/// Rows that lie before those that they follow.
+/// Rows that lie before those that they follow, without the few that damaged packets may be.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Early {
     /// Their number, of rows that lie earlier by more than the bound.
     pub(crate) rows: u64,
     /// The largest difference; 0 without such rows.
     pub(crate) most: Time,
+}
+
+/// Rows that are compared one after the other.
+#[derive(Default)]
+struct Comparison {
+    compared: u64,
+    /// Rows that are earlier by more than the bound.
+    beyond: u64,
+    /// The largest differences.
+    largest: BinaryHeap<Reverse<Time>>,
+}
+
+impl Comparison {
+    fn add(&mut self, by: Time, bound: Time) {
+        self.compared += 1;
+        self.beyond += u64::from(by > bound);
+        if by > 0 && (self.largest.len() <= DAMAGED_MAX || self.largest.peek().is_some_and(|least| by > least.0)) {
+            self.largest.push(Reverse(by));
+            if self.largest.len() > DAMAGED_MAX + 1 {
+                self.largest.pop();
+            }
+        }
+    }
+
+    /// Returns what is left without the largest differences.
+    fn end(self) -> Early {
+        let damaged = (self.compared * DAMAGED_PERCENT / 100).clamp(1, DAMAGED_MAX as u64);
+        let most = self.largest.into_sorted_vec().get(damaged as usize).map_or(0, |by| by.0);
+        Early { rows: if self.beyond > damaged { self.beyond } else { 0 }, most }
+    }
 }
 
 /// Returns the arrivals of the run in `dir` before their transmission, counting those earlier by more than `bound`.
@@ -43,7 +78,7 @@ pub(crate) fn at_device(dir: &Path) -> Result<Time> {
 fn compared(mut first: Rows<Event>, mut second: Rows<Event>, bound: Time) -> Result<Early> {
     let mut known: HashMap<PacketId, (u64, Time)> = HashMap::new();
     let mut order: VecDeque<PacketId> = VecDeque::new();
-    let (mut read, mut newest, mut early) = (0u64, 0u64, Early::default());
+    let (mut read, mut newest, mut comparison) = (0u64, 0u64, Comparison::default());
     while second.time()?.is_some() {
         let Some((_, Some((update, t)))) = second.next() else { continue };
         while !known.contains_key(&update) && read < newest + REACH && first.time()?.is_some() {
@@ -62,11 +97,9 @@ fn compared(mut first: Rows<Event>, mut second: Rows<Event>, bound: Time) -> Res
                 known.remove(&update);
             }
         }
-        let by = before.saturating_sub(t);
-        early.rows += u64::from(by > bound);
-        early.most = early.most.max(by);
+        comparison.add(before.saturating_sub(t), bound);
     }
-    Ok(early)
+    Ok(comparison.end())
 }
 
 /// Returns the id of the first attempt.
@@ -93,4 +126,26 @@ fn arrival(batch: &RecordBatch, row: usize) -> Option<(Time, Event)> {
     let t = value::<Int64Type>(batch, "t_recv_ps", row)??;
     let packet = PacketId(value::<UInt64Type>(batch, "packet", row)??);
     Some((t, Some((update_of(packet), t))))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_few_rows_that_damaged_packets_may_be_do_not_count() {
+        let of = |differences: &mut dyn Iterator<Item = Time>| {
+            let mut comparison = Comparison::default();
+            differences.for_each(|by| comparison.add(by, 3));
+            comparison.end()
+        };
+        assert_eq!(of(&mut (0..1000).map(|row| if row % 100 == 7 { 1_000_000 } else { -20 })), Early::default());
+        let all = of(&mut (0..1000).map(|row| if row % 100 == 7 { 1_000_000 } else { 5 }));
+        assert_eq!(all, Early { rows: 1000, most: 5 });
+        let many = of(&mut (0..1000).map(|row| if row % 50 == 7 { 9 } else { -20 }));
+        assert_eq!(many, Early { rows: 20, most: 9 });
+        // More rows than differences are kept.
+        let large = of(&mut (0..4_000_000).map(|row| row % 1000));
+        assert_eq!((large.rows, large.most), (3_984_000, 995));
+    }
 }

@@ -244,6 +244,14 @@ fn counted_of(says: u16) -> Proven {
     found_of(0..3, 0..6, 1_000, true, (Open::Sum, says), 1).0
 }
 
+/// Returns these values as words.
+fn words(values: &[[u8; 4]]) -> Words {
+    Words::new(|words| {
+        words.iter_mut().zip(values).for_each(|(word, bytes)| *word = u32::from_le_bytes(*bytes));
+        values.len()
+    })
+}
+
 /// Returns the same, and the rows of right sums among those that claim to be one update, if all are `open_as` and say that they hold so
 /// many updates, and each holds so many `members`.
 fn found_of(
@@ -291,12 +299,6 @@ fn found_of(
         let values: Vec<u8> = sum.iter_mut().flat_map(|sum| std::mem::take(sum).to_le_bytes()).collect();
         let row = received(t_recv, packet, None, &values);
         arrived.push(Received { cluster: Some(0), job: None, heat: None, count: says, ..row });
-        let words = |values: &[[u8; 4]]| {
-            Words::new(|words| {
-                words.iter_mut().zip(values).for_each(|(word, bytes)| *word = u32::from_le_bytes(*bytes));
-                values.len()
-            })
-        };
         let values = values.as_chunks::<4>().0;
         first.push(LaneWords { t_recv, cluster: Some(0), job: None, words: words(&values[..lanes.count()]) });
         let own = (0..).zip(values.chunks(LANES_MAX));
@@ -412,8 +414,9 @@ fn rows_before_those_that_they_follow_are_counted() {
     let arrived = [(70, id(0, 0, 0)), (60, id(0, 1, 1)), (150, id(0, 2, 0)), (40, id(0, 9, 0))];
     write(dir.path(), &arrived.map(|(t, packet)| received(t, packet, None, &[])));
     let counted = |bound| early::arrivals(dir.path(), bound).unwrap();
-    assert_eq!([0, 45, 50].map(|bound| (counted(bound).rows, counted(bound).most)), [(2, 50), (1, 50), (0, 50)]);
-    assert_eq!(early::at_device(dir.path()).unwrap(), 80, "an arrival before its departure");
+    // The largest difference does not count: one packet of so few may be damaged.
+    assert_eq!([0, 45, 50].map(|bound| (counted(bound).rows, counted(bound).most)), [(2, 40), (0, 40), (0, 40)]);
+    assert_eq!(early::at_device(dir.path()).unwrap(), 55, "the departure before its transmission");
     write(dir.path(), &[book(30, 1, Action::Arrived), book(20, 2, Action::Departed)]);
-    assert_eq!(early::at_device(dir.path()).unwrap(), 180, "before its transmission");
+    assert_eq!(early::at_device(dir.path()).unwrap(), 70, "before its transmission");
 }

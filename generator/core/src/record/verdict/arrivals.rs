@@ -13,9 +13,9 @@ impl Incidents {
         self.notes.iter().find_map(|note| if let Note::Unproven { packets } = note { Some(*packets) } else { None })
     }
 
-    /// Returns whether counters of arrivals are missing: a process was killed, and not only ones that send.
+    /// Returns whether counters of arrivals are missing: a process was killed, and not only ones that send, or one that receives never began.
     pub(super) fn lacks_counters(&self) -> bool {
-        !self.only_senders_killed && self.faults.iter().any(Fault::is_kill)
+        self.receiver_absent || (!self.only_senders_killed && self.faults.iter().any(Fault::is_kill))
     }
 
     /// Returns whether nothing is known of arrivals: their counters are missing, and no row of them is left. What did not arrive has no

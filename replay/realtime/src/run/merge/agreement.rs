@@ -62,7 +62,7 @@ impl Agreement {
     pub(super) fn after(self, early: Early) -> Self {
         match self {
             Agreement::Within(ns) if early.rows > 0 => Agreement::Unknown(format!(
-                "it is {:.3} ms at least, and not {:.3} us at most: {} packets arrived before they were sent by more than that",
+                "their offset is {:.3} ms at least, and not {:.3} us at most: {} packets arrived before they were sent by more than that",
                 early.most as f64 / 1e9,
                 ns as f64 / 1e3,
                 early.rows

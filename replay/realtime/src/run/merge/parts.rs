@@ -170,6 +170,11 @@ impl Part {
         Ok(catalogue.workers.iter().find(|kind| kind.name() == workers).is_none_or(|kind| kind.behaviour().has_server))
     }
 
+    /// Returns whether it is that of a rank.
+    pub(super) fn is_rank(&self) -> bool {
+        self.manifest.rank.is_some()
+    }
+
     /// Returns whether its time has begun.
     pub(super) fn began(&self) -> bool {
         self.manifest.anchor_unix_ns > 0 || !self.fact("clock.boot_id").is_empty()
@@ -187,11 +192,11 @@ impl Part {
         let boot = self.fact("clock.boot_id");
         let first = parts.iter().find(|part| part.began() && part.fact("clock.boot_id") == boot);
         match first.filter(|_| !boot.is_empty()) {
-            Some(first) => {
+            Some(first) if !std::ptr::eq(first, self) => {
                 let after = self.monotonic_ns()?.saturating_sub(first.monotonic_ns()?);
                 Ok((first.manifest.anchor_unix_ns as i64).saturating_add(after))
             }
-            None => Ok(self.manifest.anchor_unix_ns as i64),
+            _ => Ok(self.manifest.anchor_unix_ns as i64),
         }
     }
 }
@@ -288,7 +293,7 @@ fn check_shares(workers: &[&Part]) -> Result<()> {
 /// Refuses parts of different runs.
 pub(super) fn same_run(one: &Part, other: &Part) -> Result<()> {
     let (a, b) = (&one.manifest, &other.manifest);
-    let together = |part: &Part| part.manifest.rank.is_some() && part.began();
+    let together = |part: &Part| part.is_rank() && part.began();
     let what = if a.seed != b.seed {
         format!("seed {} and {}", a.seed, b.seed)
     } else if a.trace_hash != b.trace_hash {
