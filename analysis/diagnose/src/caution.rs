@@ -35,7 +35,15 @@ fn of_clocks(evidence: &Evidence, note: &Note) -> Option<Caution> {
         return None;
     }
     let text = match note {
-        Note::ClocksWithin { .. } => format!("{note}, as may the device's time in the breakdown"),
+        Note::ClocksWithin { .. } => {
+            let times = breakdown::times(evidence)?;
+            if times.has_breakdown() {
+                format!("{note}, as may the device's time in the breakdown")
+            } else {
+                let mean_us = times.mean_us();
+                format!("{note}; there is no breakdown of time, since its mean by these clocks is {mean_us:.3} us")
+            }
+        }
         Note::ClocksUnknown { .. } => format!("there is no breakdown of time, and {note}"),
         _ => return None,
     };

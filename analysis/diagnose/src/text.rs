@@ -65,7 +65,8 @@ pub fn text(diagnosis: &Diagnosis) -> String {
         for part in &breakdown.parts {
             let own = match (part.mean_ps, part.share_ppm) {
                 (Some(mean), Some(share)) => format!("{:>10} {:>6.2} %", seconds(mean), f64::from(share) / 1e4),
-                _ => format!("{:>19}", "within the device's"),
+                (Some(mean), None) => format!("{:>10}{:9}", seconds(mean), ""),
+                (None, _) => format!("{:>19}", "within the device's"),
             };
             line(format!("   {:<8} {own}   {}", part.place.name(), part.about));
         }
