@@ -38,11 +38,10 @@ pub(super) fn run(args: &PlaceSoar, ui: &Ui) -> Result<u8> {
     let write_tree = || args.made.write.iter().try_for_each(|path| write(path, &file::to_json(&tree), ui));
     if let Some(path) = &args.workloads {
         let loads = workloads(path, &tree)?;
-        write_tree()?;
         if !args.tree.starts_with("BT(") && tree.below(tree.order()[0]) > 0 {
             ui.note(&format!("{}: its loads are not used: --workloads has those of every workload", args.tree));
         }
-        return online(&tree, args, &loads, ui);
+        return online(&tree, args, &loads, &write_tree, ui);
     }
     let wrong = |why: String| Error::config(format!("{}: {why}", args.tree));
     let spinner = ui.spinner("placing");
@@ -251,7 +250,13 @@ fn workloads(path: &Path, tree: &Tree) -> Result<Vec<Vec<u64>>> {
 }
 
 /// Places every workload with every strategy, each of which has all switches for itself.
-fn online(tree: &Tree, args: &PlaceSoar, workloads: &[Vec<u64>], ui: &Ui) -> Result<u8> {
+fn online(
+    tree: &Tree,
+    args: &PlaceSoar,
+    workloads: &[Vec<u64>],
+    write_tree: &dyn Fn() -> Result<()>,
+    ui: &Ui,
+) -> Result<u8> {
     let wrong = |why: String| Error::config(format!("{}: {why}", args.tree));
     let bar = ui.bar("placing", (workloads.len() * STRATEGIES.len()) as u64);
     let mut all = Vec::new();
@@ -265,6 +270,7 @@ fn online(tree: &Tree, args: &PlaceSoar, workloads: &[Vec<u64>], ui: &Ui) -> Res
         all.push((strategy.name(), placed));
     }
     bar.finish_and_clear();
+    write_tree()?;
     // A `sum()` of no numbers is -0.0.
     let total = |placed: &[Placement]| placed.iter().fold(0.0, |sum, placement| sum + placement.phi);
     if ui.json() {

@@ -26,7 +26,7 @@ use crate::settle::early::{self, Early};
 use crate::settle::frames_again;
 use crate::target::program::Expected;
 use agreement::Agreement;
-use parts::{PARTS, Part, anchors, find_parts, same_run, same_time};
+use parts::{PARTS, Part, anchors, find_parts, one_execution, same_run, same_time};
 
 pub(super) use parts::shared_config;
 pub use skew::Skew;
@@ -57,10 +57,10 @@ pub fn merge(
 ) -> Result<Merged> {
     let parts = find_parts(catalogue, dirs, out, waived)?;
     let workers = &parts[0];
-    // Each pair: facts that one part lacks may differ among the others.
-    for (at, one) in parts.iter().enumerate() {
-        parts[at + 1..].iter().try_for_each(|other| same_run(one, other))?;
+    for other in &parts[1..] {
+        same_run(workers, other)?;
     }
+    one_execution(&parts)?;
     let (late, one_host) = anchors(&parts)?;
     // Senders' records are in the time of their schedules, which is the same for all: the parts may be apart by the difference.
     let spread = parts.iter().zip(&late).filter(|(part, _)| part.name() == PARTS[0]).map(|(_, late)| late.abs());
@@ -78,8 +78,7 @@ pub fn merge(
     let (run, plan) = planned(&experiment, &workers.manifest)?;
     let by_key = expected(&plan, Roles::ALL) == Expected::SumsByKey;
     manifest.incidents.only_senders_killed = only_senders_killed(&parts, by_key);
-    let receives = receivers(&parts, by_key);
-    manifest.incidents.receiver_absent = parts.iter().any(|part| receives(part) && part.is_rank() && !part.began());
+    manifest.incidents.receiver_absent = is_receiver_absent(&parts, by_key);
     parts.iter().try_for_each(|part| check_profile(&plan, &part.manifest))?;
     let _claim = claim(out)?;
     manifest.files = join_records(&records(&parts, &late), out)?;
@@ -88,7 +87,7 @@ pub fn merge(
     // Packets without ids cannot be compared.
     if !one_host && !plan.parts.ledger.is_nameless() {
         early = early::arrivals(out, agreement.bound().unwrap_or(Time::MAX))?;
-        apart = early.most.max(early::at_device(out)?);
+        apart = early.largest.max(early::at_device(out)?);
     }
     agreement.after(early).tell(&mut manifest);
     // Rows that were not compared may lie further apart than others.
@@ -149,6 +148,12 @@ fn receivers(parts: &[Part], by_key: bool) -> impl Fn(&Part) -> bool + use<> {
     let has_server = parts.iter().any(|part| part.name() == PARTS[2]);
     let workers_receive = !has_server || by_key;
     move |part| part.name() == PARTS[2] || (workers_receive && part.name() == PARTS[0])
+}
+
+/// Returns whether a part that receives ended before its time began.
+fn is_receiver_absent(parts: &[Part], by_key: bool) -> bool {
+    let receives = receivers(parts, by_key);
+    parts.iter().any(|part| receives(part) && part.is_rank() && !part.began())
 }
 
 /// Returns whether parts were killed, and none that receives.
@@ -268,7 +273,7 @@ fn joined(parts: &[Part], late: &[Time], one_host: bool) -> Manifest {
 mod tests {
     use parquet::arrow::ArrowWriter;
     use pktgen_core::arrow::array::RecordBatch;
-    use pktgen_core::record::{PacketId, Reply, Row};
+    use pktgen_core::record::{PacketId, Rank, Reply, Row};
 
     use super::parts::testing::part;
     use super::*;
@@ -301,6 +306,31 @@ mod tests {
         assert!(!of(false, &[("workers", false), ("server", false)]), "none was killed");
         assert!(!of(false, &[("workers", true), ("server", true)]));
         assert!(!of(false, &[("workers", true), ("workers", false)]), "they receive");
+    }
+
+    #[test]
+    fn receivers_that_never_began_are_absent() {
+        let parts = |began: [bool; 2]| {
+            ["workers", "server"].into_iter().zip(began).map(|(name, began)| match began {
+                true => part(name, "a", None),
+                false => {
+                    let mut part = part(name, "", None);
+                    part.manifest.anchor_unix_ns = 0;
+                    part
+                }
+            })
+        };
+        let of = |by_key: bool, began: [bool; 2]| {
+            let ranks = parts(began).map(|mut part| {
+                part.manifest.rank = Some(Rank::default());
+                part
+            });
+            is_receiver_absent(&ranks.collect::<Vec<_>>(), by_key)
+        };
+        assert!(!of(true, [true, true]) && of(false, [true, false]));
+        assert!(!of(false, [false, true]) && of(true, [false, true]), "workers receive sums by key");
+        // Parts without ranks do not begin together.
+        assert!(!is_receiver_absent(&parts([true, false]).collect::<Vec<_>>(), false));
     }
 
     /// A server's count, of copies without rows, does not stand for that of the workers.

@@ -17,20 +17,23 @@ use super::{Rows, book_row, sent_row, value};
 /// Rows of the first stream that are compared, before and behind the newest one that a row of the second follows.
 const REACH: u64 = 1 << 20;
 
-/// Of a hundred rows that are compared, those that do not count, since a damaged packet may name any update; and the most of a run.
+/// Of a hundred rows that are compared, those that do not count, since a damaged packet may name any update.
 const DAMAGED_PERCENT: u64 = 1;
-const DAMAGED_MAX: usize = 1 << 14;
+/// Of the largest differences, those that are kept.
+const KEPT: usize = 1 << 14;
 
 /// A row of a stream that is compared: its update and time.
 type Event = Option<(PacketId, Time)>;
 
-/// Rows that lie before those that they follow, without the few that damaged packets may be.
+/// Rows that lie before those that they follow.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Early {
-    /// Their number, of rows that lie earlier by more than the bound.
+    /// Rows that lie earlier by more than the bound; 0 if they are so few that damaged packets may be the reason.
     pub(crate) rows: u64,
-    /// The largest difference; 0 without such rows.
+    /// The largest difference without as many rows as damaged packets may be.
     pub(crate) most: Time,
+    /// The largest difference.
+    pub(crate) largest: Time,
 }
 
 /// Rows that are compared one after the other.
@@ -39,27 +42,29 @@ struct Comparison {
     compared: u64,
     /// Rows that are earlier by more than the bound.
     beyond: u64,
-    /// The largest differences.
-    largest: BinaryHeap<Reverse<Time>>,
+    /// The largest differences above 0.
+    kept: BinaryHeap<Reverse<Time>>,
+    largest: Time,
 }
 
 impl Comparison {
     fn add(&mut self, by: Time, bound: Time) {
         self.compared += 1;
         self.beyond += u64::from(by > bound);
-        if by > 0 && (self.largest.len() <= DAMAGED_MAX || self.largest.peek().is_some_and(|least| by > least.0)) {
-            self.largest.push(Reverse(by));
-            if self.largest.len() > DAMAGED_MAX + 1 {
-                self.largest.pop();
+        self.largest = self.largest.max(by);
+        if by > 0 && (self.kept.len() < KEPT || self.kept.peek().is_some_and(|least| by > least.0)) {
+            self.kept.push(Reverse(by));
+            if self.kept.len() > KEPT {
+                self.kept.pop();
             }
         }
     }
 
-    /// Returns what is left without the largest differences.
     fn end(self) -> Early {
-        let damaged = (self.compared * DAMAGED_PERCENT / 100).clamp(1, DAMAGED_MAX as u64);
-        let most = self.largest.into_sorted_vec().get(damaged as usize).map_or(0, |by| by.0);
-        Early { rows: if self.beyond > damaged { self.beyond } else { 0 }, most }
+        let damaged = (self.compared * DAMAGED_PERCENT / 100).max(1);
+        let rows = if self.beyond > damaged { self.beyond } else { 0 };
+        let most = self.kept.into_sorted_vec().get((damaged as usize).min(KEPT - 1)).map_or(0, |by| by.0);
+        Early { rows, most, largest: self.largest }
     }
 }
 
@@ -72,7 +77,7 @@ pub(crate) fn arrivals(dir: &Path, bound: Time) -> Result<Early> {
 pub(crate) fn at_device(dir: &Path) -> Result<Time> {
     let behind = compared(Rows::open(dir, SENT, transmission)?, Rows::open(dir, BOOKS, at_any)?, Time::MAX)?;
     let ahead = compared(Rows::open(dir, BOOKS, departure)?, Rows::open(dir, RECEIVED, arrival)?, Time::MAX)?;
-    Ok(behind.most.max(ahead.most))
+    Ok(behind.largest.max(ahead.largest))
 }
 
 fn compared(mut first: Rows<Event>, mut second: Rows<Event>, bound: Time) -> Result<Early> {
@@ -139,13 +144,15 @@ mod tests {
             differences.for_each(|by| comparison.add(by, 3));
             comparison.end()
         };
-        assert_eq!(of(&mut (0..1000).map(|row| if row % 100 == 7 { 1_000_000 } else { -20 })), Early::default());
+        let few = of(&mut (0..1000).map(|row| if row % 100 == 7 { 1_000_000 } else { -20 }));
+        assert_eq!(few, Early { rows: 0, most: 0, largest: 1_000_000 });
         let all = of(&mut (0..1000).map(|row| if row % 100 == 7 { 1_000_000 } else { 5 }));
-        assert_eq!(all, Early { rows: 1000, most: 5 });
+        assert_eq!(all, Early { rows: 1000, most: 5, largest: 1_000_000 });
         let many = of(&mut (0..1000).map(|row| if row % 50 == 7 { 9 } else { -20 }));
-        assert_eq!(many, Early { rows: 20, most: 9 });
-        // More rows than differences are kept.
+        assert_eq!(many, Early { rows: 20, most: 9, largest: 9 });
+        // More rows than differences are kept: one in a hundred is 40,000.
         let large = of(&mut (0..4_000_000).map(|row| row % 1000));
-        assert_eq!((large.rows, large.most), (3_984_000, 995));
+        assert_eq!((large.rows, large.most, large.largest), (3_984_000, 995, 999));
+        assert_eq!(of(&mut (0..4_000_000).map(|row| if row % 200 == 7 { 9 } else { -20 })).rows, 0);
     }
 }

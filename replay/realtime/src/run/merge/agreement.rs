@@ -114,8 +114,8 @@ mod tests {
     fn arrivals_before_their_transmission_disprove_a_bound() {
         let within = Agreement::Within(1_000);
         assert_eq!(within.bound(), Some(1_000 * NS));
-        assert_eq!(within.clone().after(Early { rows: 0, most: 900 * NS }), within);
-        let early = Early { rows: 6518, most: 49_455_760_000 };
+        assert_eq!(within.clone().after(Early { most: 900 * NS, ..Early::default() }), within);
+        let early = Early { rows: 6518, most: 49_455_760_000, largest: 49_500_000_000 };
         let Agreement::Unknown(why) = within.after(early) else { panic!("it holds no more") };
         assert!(why.contains("49.456 ms at least, and not 1.000 us at most: 6518 packets"), "{why}");
         assert_eq!((Agreement::One.bound(), Agreement::One.after(early)), (None, Agreement::One), "one clock");

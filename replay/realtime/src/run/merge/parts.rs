@@ -293,7 +293,6 @@ fn check_shares(workers: &[&Part]) -> Result<()> {
 /// Refuses parts of different runs.
 pub(super) fn same_run(one: &Part, other: &Part) -> Result<()> {
     let (a, b) = (&one.manifest, &other.manifest);
-    let together = |part: &Part| part.is_rank() && part.began();
     let what = if a.seed != b.seed {
         format!("seed {} and {}", a.seed, b.seed)
     } else if a.trace_hash != b.trace_hash {
@@ -306,20 +305,33 @@ pub(super) fn same_run(one: &Part, other: &Part) -> Result<()> {
         format!("contents of target.profile with hashes {a} and {b}; run all parts with the same profile")
     } else if a.tool != b.tool {
         format!("tools {} and {}; run all parts with the same build", a.tool, b.tool)
-    } else if together(one) && together(other) && a.anchor_unix_ns != b.anchor_unix_ns {
-        "ranks that did not begin at the same instant".to_owned()
-    } else if let Some((fact, (a, b))) = different_executions(one, other) {
-        format!("{fact} {a} and {b}: ranks of different executions")
     } else {
         return Ok(());
     };
-    Err(Error::config(format!("{} and {} are not of one run: {what}", one.given.display(), other.given.display())))
+    Err(unlike(one, other, &what))
 }
 
-/// Returns the first fact that differs, and which ranks of one execution share, with both values.
-fn different_executions<'a>(one: &'a Part, other: &'a Part) -> Option<(&'static str, (&'a str, &'a str))> {
-    let mut both = SHARED.into_iter().map(|fact| (fact, (one.fact(fact), other.fact(fact))));
-    both.find(|(_, (a, b))| !a.is_empty() && !b.is_empty() && a != b)
+fn unlike(one: &Part, other: &Part, what: &str) -> Error {
+    Error::config(format!("{} and {} are not of one run: {what}", one.given.display(), other.given.display()))
+}
+
+/// Refuses ranks of different executions: each with the first one that has the fact.
+pub(super) fn one_execution(parts: &[Part]) -> Result<()> {
+    let mut began = parts.iter().filter(|part| part.is_rank() && part.began());
+    if let Some(first) = began.next()
+        && let Some(other) = began.find(|other| other.manifest.anchor_unix_ns != first.manifest.anchor_unix_ns)
+    {
+        return Err(unlike(first, other, "ranks that did not begin at the same instant"));
+    }
+    for fact in SHARED {
+        let mut having = parts.iter().filter(|part| !part.fact(fact).is_empty());
+        let Some(first) = having.next() else { continue };
+        if let Some(other) = having.find(|other| other.fact(fact) != first.fact(fact)) {
+            let what = format!("{fact} {} and {}: ranks of different executions", first.fact(fact), other.fact(fact));
+            return Err(unlike(first, other, &what));
+        }
+    }
+    Ok(())
 }
 
 fn first_difference(a: &str, b: &str) -> Option<String> {
@@ -439,12 +451,23 @@ mod tests {
             part.manifest.host.insert(fact.to_owned(), value.to_owned());
             part
         };
-        let server = with("start.job", "7");
-        for same in [with("start.job", "7"), with("start.token", "x")] {
-            assert!(same_run(&same, &server).is_ok(), "parts without such a fact are joined as before");
-        }
-        let why = same_run(&with("start.job", "8"), &server).unwrap_err().to_string();
+        let of = |parts: &[Part]| one_execution(parts).map_err(|error| error.to_string());
+        let server = || with("start.job", "7");
+        assert_eq!(of(&[with("start.job", "7"), server()]), Ok(()));
+        assert_eq!(of(&[with("start.token", "x"), server()]), Ok(()), "parts without such a fact are joined as before");
+        let why = of(&[with("start.job", "8"), server()]).unwrap_err();
         assert!(why.contains("start.job 8 and 7: ranks of different executions"), "{why}");
+        // Also if the first part lacks it.
+        assert_eq!(of(&[part("workers", "a", None), with("start.job", "8"), server()]), Err(why));
+        let rank = |anchor_unix_ns: u64| {
+            let mut part = part("workers", "a", None);
+            (part.manifest.rank, part.manifest.anchor_unix_ns) = (Some(Rank::default()), anchor_unix_ns);
+            part
+        };
+        assert_eq!(of(&[part("device", "", None), rank(5), rank(5)]), Ok(()));
+        assert!(
+            of(&[part("device", "", None), rank(5), rank(6)]).is_err_and(|why| why.contains("at the same instant"))
+        );
     }
 
     #[test]
