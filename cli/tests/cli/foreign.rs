@@ -478,15 +478,19 @@ fn the_rate_of_a_token_bucket_is_found() {
     let (_alone, Some(net)) = (alone(), net("benchrate")) else { return };
     let device = ["--in", "e0", "--out", "e1", "--fault", "limit", "--pps", "4000", "--burst", "128"];
     for i in 0..of_environment("PKTGEN_BENCH_SEARCHES").unwrap_or(1) {
-        let device = Device::start(&net, &[&device[..], &["--for", "600"]].concat());
-        let words = ["--from", "3000", "--to", "6000", "--trial", "2s", "--precision", "0.01", "--confirm", "1"];
-        // Trials pace, whatever the experiment says.
-        let set = [&FORWARD[..], &["transport.pacing=top"]].concat();
-        let (code, said, found) = searched(&net, &set, &words);
-        assert!(device.stop().of("dropped") > 0.0, "a rate above the limit was tried");
-        assert_eq!(code, Some(0), "{i}: {said}");
-        let pps = found["pps"].as_f64().expect("a rate");
-        assert!((3800.0..=4200.0).contains(&pps), "{i}: {pps}: {said}");
+        undisturbed("the rate of a token bucket", |_| {
+            let device = Device::start(&net, &[&device[..], &["--for", "600"]].concat());
+            let words = ["--from", "3000", "--to", "6000", "--trial", "2s", "--precision", "0.01", "--confirm", "1"];
+            // Trials pace, whatever the experiment says.
+            let set = [&FORWARD[..], &["transport.pacing=top"]].concat();
+            let (code, said, found) = searched(&net, &set, &words);
+            assert!(device.stop().of("dropped") > 0.0, "a rate above the limit was tried");
+            assert_eq!(code, Some(0), "{i}: {said}");
+            let pps = found["pps"].as_f64().expect("a rate");
+            // Longer stalls lose frames of trials below the limit: then the rate found is too low. It is never too high.
+            assert!(pps <= 4200.0, "{i}: {pps}: {said}");
+            (pps >= 3800.0).then_some(())
+        });
     }
 }
 
