@@ -54,7 +54,7 @@ impl Transport for PacketSockets {
         self.check_together(plan, ends)?;
         let open = |end: &End| -> Result<Ports> {
             let interface = plan.interface(*end)?;
-            queues::check_enough(Path::new("/sys/class/net"), interface, "transport.queues", plan.queues)?;
+            queues::check_enough_queues(Path::new("/sys/class/net"), interface, "transport.queues", plan.queues)?;
             plan.check_stamps(*end)?;
             let stamps = plan.stamps_at(*end);
             let card_stamps = stamps == Stamps::Card;

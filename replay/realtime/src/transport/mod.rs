@@ -56,7 +56,7 @@ pub(crate) use packet_socket::AllFrames;
 pub(crate) use plan::QUEUES_MAX;
 pub use plan::{Fanout, Frames, Late, Pacing, RealTime, TransportPlan, Wait};
 pub(crate) use queues::to_send as queues_to_send;
-pub use queues::{Ports, check_enough as check_enough_queues};
+pub use queues::{Ports, check_enough_queues};
 pub use sink::Sink;
 pub use stamps::Stamps;
 

@@ -139,7 +139,7 @@ pub(super) fn sends_from(folder: &Path, interface: &str, queues: u32) -> bool {
 }
 
 /// Refuses to use more queues than an interface has. `folder` describes all interfaces.
-pub fn check_enough(folder: &Path, interface: &str, key: &str, queues: u32) -> Result<()> {
+pub fn check_enough_queues(folder: &Path, interface: &str, key: &str, queues: u32) -> Result<()> {
     if queues == 1 {
         return Ok(());
     }
@@ -166,7 +166,7 @@ mod tests {
             fs::create_dir_all(folder.path().join("eth7/queues").join(name)).unwrap();
         }
         let check = |interface, queues| {
-            check_enough(folder.path(), interface, "transport.queues", queues).map_err(|e| e.to_string())
+            check_enough_queues(folder.path(), interface, "transport.queues", queues).map_err(|e| e.to_string())
         };
         assert_eq!((check("eth7", 1), check("eth7", 2), check("eth8", 1)), (Ok(()), Ok(()), Ok(())));
         let many = check("eth7", 3).unwrap_err();
