@@ -13,6 +13,7 @@ import json
 import os
 import pathlib
 import re
+import shutil
 import subprocess
 import sys
 import time
@@ -269,6 +270,31 @@ def visit(browser, url, size, scheme, pictures):
     print(f"browser-check: serve at {width} pixels, {scheme}: FINE: {charts}")
 
 
+def gaps(browser, url, runs):
+    """A device's counter that is missing for a time, and another that comes later, leave all points in their chart."""
+    shutil.copytree(runs / "first", runs / "device")
+    path = runs / "device/stats.jsonl"
+    row = json.loads(path.read_text().splitlines()[-1])
+    counted = [{"a": 10 * i, "b": 20 * i, "c": 30 * i} for i in range(12)]
+    for i in (0, 1, 2, 6):
+        del counted[i]["c"]
+    for i in (6, 7):
+        del counted[i]["b"]
+    counted[9] = None
+    rows = [{**row, "begin_s": i, "end_s": i + 1, "last": i == 11, "device": own, "device_s": own and i + 1} for i, own in enumerate(counted)]
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    # The list of runs is of some moments ago, and a page asks for it once.
+    browser.until("the copied run", "fetch('/api/runs').then(answer => answer.json()).then(all => all.runs.some(run => run.path === 'device'))")
+    browser.call("Page.navigate", url="about:blank")
+    browser.call("Page.navigate", url=f"{url}#run=device")
+    lines = "[...document.querySelectorAll('[data-chart=\"Device counters\"] path.line')].map(line => line.getAttribute('d').replace(/[^ML]/g, '')).join()"
+    browser.until("three counters", f"document.querySelectorAll('[data-chart=Rates] path.line').length > 0 && {lines}.split(',').length === 3")
+    found = browser.value(lines)
+    # A rate needs two readings in a row, and a line begins anew after a gap.
+    if found != "MLLLLLLLM,MLLLLM,MLMM":
+        fail(f"points of counters that were missing for a time: {found}")
+
+
 def hours(browser, server, url, live):
     """Rows of an hour, ten a second, come in pieces; as of a run in progress, since this process holds the file."""
     rows = [json.loads(line) for line in (live / "stats.jsonl").read_text().splitlines()]
@@ -329,6 +355,7 @@ def main():
         for size in ((1400, 1000), (390, 844)):
             for scheme in ("light", "dark"):
                 visit(browser, url, size, scheme, pictures)
+        gaps(browser, url, runs)
         run.kill()
         run.wait()
         hours(browser, server, url, runs / "live")
