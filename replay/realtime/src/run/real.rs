@@ -593,19 +593,7 @@ mod tests {
     #[test]
     fn a_rank_that_fails_before_the_start_leaves_its_reason() {
         let folder = tempfile::tempdir().unwrap();
-        let wanted = Wanted {
-            records: Records::Full,
-            states: false,
-            rounds: false,
-            server: true,
-            pcap: false,
-            pcap_sent: false,
-            lanes: None,
-            payloads: false,
-            stamps: false,
-            departures: false,
-            at_once: false,
-        };
+        let wanted = Wanted { server: true, ..Wanted::ROWS };
         let (version, part, rank) = (MANIFEST_VERSION, Some("server".to_owned()), Some(Rank::default()));
         let mut manifest = Manifest { version, part, rank, ..Manifest::default() };
         let (dir, late) = (RunDir::bare(folder.path(), wanted), Err::<(), _>(Error::config("too late")));

@@ -13,24 +13,12 @@ use pktgen_workload::lanes::{Ask, Detail, LaneForm, Lanes, Merge, Number};
 use pktgen_workload::workload;
 
 use super::*;
-use crate::capture::{Records, RunDir, Sides, Wanted};
+use crate::capture::{RunDir, Sides, Wanted};
 use crate::endpoint::Pairs;
 use crate::ledger::{Evidence, Subject};
 use crate::target::sparse::Adder;
 
-const ROUNDS: Wanted = Wanted {
-    records: Records::Full,
-    states: false,
-    rounds: true,
-    server: true,
-    pcap: false,
-    pcap_sent: false,
-    lanes: None,
-    payloads: false,
-    stamps: false,
-    departures: false,
-    at_once: false,
-};
+const ROUNDS: Wanted = Wanted { rounds: true, server: true, ..Wanted::ROWS };
 
 fn id(worker: u32, seq: u32, attempt: u8) -> PacketId {
     PacketId::new(worker, seq, attempt)

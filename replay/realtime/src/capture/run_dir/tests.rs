@@ -11,6 +11,23 @@ use proptest::prelude::*;
 
 use super::*;
 
+impl Wanted {
+    /// All rows of the streams that every run has.
+    pub(crate) const ROWS: Wanted = Wanted {
+        records: Records::Full,
+        states: false,
+        rounds: false,
+        server: false,
+        pcap: false,
+        pcap_sent: false,
+        lanes: None,
+        payloads: false,
+        stamps: false,
+        departures: false,
+        at_once: false,
+    };
+}
+
 impl RunDir {
     /// A run dir without a manifest.
     pub(crate) fn bare(dir: &Path, wanted: Wanted) -> Self {
@@ -36,22 +53,7 @@ impl RunDir {
 }
 
 fn run_dir(dir: &Path, rounds: bool, server: bool) -> RunDir {
-    RunDir::bare(
-        dir,
-        Wanted {
-            records: Records::Full,
-            states: false,
-            rounds,
-            server,
-            pcap: false,
-            pcap_sent: false,
-            lanes: None,
-            payloads: false,
-            stamps: false,
-            departures: false,
-            at_once: false,
-        },
-    )
+    RunDir::bare(dir, Wanted { rounds, server, ..Wanted::ROWS })
 }
 
 /// A row: its time, its node, and its number there.

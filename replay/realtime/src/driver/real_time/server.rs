@@ -221,19 +221,7 @@ mod tests {
     /// Copies at a server that writes no rows of them, beside those at workers.
     #[test]
     fn copies_at_the_server_are_those_of_the_run() {
-        const WANTED: Wanted = Wanted {
-            records: Records::None,
-            states: false,
-            rounds: false,
-            server: true,
-            pcap: false,
-            pcap_sent: false,
-            lanes: None,
-            payloads: false,
-            stamps: false,
-            departures: false,
-            at_once: false,
-        };
+        const WANTED: Wanted = Wanted { records: Records::None, server: true, ..Wanted::ROWS };
         let dir = tempfile::tempdir().unwrap();
         let mut run = RunDir::bare(dir.path(), WANTED);
         let rows = run.sides().unwrap().server.unwrap();
