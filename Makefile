@@ -4,13 +4,14 @@ CARGO ?= cargo
 # Everything is built once, in release: the demo, the tests and the benches share it.
 RELEASE = --release
 
-.PHONY: packages demo site test test-all test-cli test-cli-quiet test-cli-many test-realtime test-units test-pages test-python test-benches test-texts check fence fence-check test-long test-long-all evidence bench lint tools build ns3 testbed sender rates pacing capture-rates queue-rates raw-rates nic-evidence traces-rl traces-sparse traces-dense traces-again devices
+.PHONY: packages demo site test test-all test-cli test-cli-alone test-cli-quiet test-cli-many test-realtime test-units test-pages test-python test-benches test-texts check fence fence-check test-long test-long-all evidence bench lint tools build ns3 testbed sender rates pacing capture-rates queue-rates raw-rates nic-evidence traces-rl traces-sparse traces-dense traces-again devices
 
 # Half of what tests do is wait, for wires and processes: two for each core at a time. Of the binary's tests those that compare what a run on wires
-# does in time (QUIET, by modules) go first; of the others six at a time.
+# does in time (QUIET, by modules) go first, the one that compares it with virtual time (ALONE) beside nothing; of the others six at a time.
 export RUST_TEST_THREADS ?= $(shell expr 2 \* $$(nproc))
 MANY = $(shell expr 3 \* $(RUST_TEST_THREADS))
 QUIET = blackbox:: capture:: captured:: diagnose:: nic_evidence:: parts:: provenance:: queues:: ranks:: sessions:: tune:: wires::
+ALONE = wires::the_device_on_wires_loses_what_it_loses_in_virtual_time
 
 TEST = $(CARGO) test $(RELEASE) --workspace $(FEATURES)
 # Integration tests of crates that open no wire.
@@ -44,10 +45,13 @@ test-all: build lint
 	$(MAKE) --jobs 4 --output-sync=target test-units test-pages test-python test-benches test-texts
 
 # Tests over wires, and of processes that are killed: even what takes a core in spare time only, beside them, made 4 of 408 fail.
-test-cli: test-cli-quiet test-cli-many
+test-cli: test-cli-alone test-cli-quiet test-cli-many
+
+test-cli-alone:
+	$(TEST) --test cli $(TESTS) -- $(ALONE)
 
 test-cli-quiet:
-	$(TEST) --bin pktgen --test cli $(TESTS) -- $(QUIET)
+	$(TEST) --bin pktgen --test cli $(TESTS) -- $(QUIET) --skip $(ALONE)
 
 test-cli-many:
 	$(TEST) --bin pktgen --test cli $(TESTS) -- $(patsubst %,--skip %,$(QUIET)) --test-threads $(MANY)

@@ -20,7 +20,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use pktgen_core::arrow::datatypes::SchemaRef;
 use pktgen_core::column::{Column, Data, StreamTable};
 use pktgen_core::record::{Fault, MANIFEST_VERSION, Manifest, Note, RunState, SCHEMA_VERSION, Validity};
-use pktgen_core::time::Time;
+use pktgen_core::time::{NS, Time};
 use pktgen_core::{Error, Result};
 use pktgen_wire::pcap::Drops;
 use rtrb::RingBuffer;
@@ -227,11 +227,12 @@ fn record(
     // thread takes up what files need again. Threads started now drop theirs for good.
     drop_privileges(&FOR_FILES).map_err(no_rights_dropped)?;
     let resting = rest_privileges().map_err(no_rights_dropped)?;
-    let Listener { wire, receivers, over, .. } = &mut listener;
-    let over = over.take();
+    let Listener { wire, receivers, over, opened_ns, .. } = &mut listener;
+    let (over, opened) = (over.take(), (*opened_ns - clock.anchor_monotonic_ns()) * NS);
     let ((ended, counts), written) =
         both(blocks, back, files, dir, (receivers, over), (&clock, plan.limits.wait), &mut |blocks, failed| {
-            Pump { wire: wire.as_mut(), clock: &clock, limits: &plan.limits, blocks }.run([stop, failed], &mut watch)
+            Pump { wire: wire.as_mut(), clock: &clock, limits: &plan.limits, blocks, opened }
+                .run([stop, failed], &mut watch)
         })?;
     drop(resting);
     let end = *ended.as_ref().unwrap_or(&CaptureEnd::Failed);

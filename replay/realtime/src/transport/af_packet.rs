@@ -123,7 +123,7 @@ const RECEIVE_BUFFER: usize = 16 << 20;
 /// Larger frames are sent by `sendmmsg`: the ring needs each in one piece of kernel memory.
 const SLOT_MAX: usize = 16_000;
 /// Bytes of the kernel's header before the first frame of a block, rounded up.
-const BLOCK_HEAD: usize = 256;
+pub(super) const BLOCK_HEAD: usize = 256;
 
 /// Options of an end. The default sends and receives.
 #[derive(Debug, Clone, Copy)]

@@ -11,19 +11,21 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use pktgen_core::{Error, Result};
 use pktgen_wire::wire::frame::TAGS_MAX;
 
-use super::af_packet::{AfPacketOptions, RingOptions, open_queues as open_packet};
+use super::af_packet::{AfPacketOptions, BLOCK_HEAD, RingOptions, open_queues as open_packet};
 use super::af_xdp::{Options, open_queues as open_xdp};
 use super::gather::{Over, Receiver, Tally, gather};
 use super::link::{ETHERNET_HEADER, Interface, stamping};
 use super::stamps::{Stamps, check_card};
 use super::{Fanout, QUEUES_MAX, Wire, ethtool, queues, safety};
+use crate::clock::monotonic_ns;
 
 /// Approximate size of the kernel's header before a frame in a packet socket's receive ring.
-const RING_HEAD: u64 = 96;
-/// Size of a block of such a ring. A reader gets whole blocks, so they are much smaller than the ring.
-const BLOCK: u32 = 256 << 10;
-/// Time in ms after which a partial block is handed over.
-pub(crate) const RETIRE_MS: u32 = 2;
+const RING_HEAD: u32 = 96;
+/// Least size of a block of such a ring. A reader gets whole blocks, so they are much smaller than the ring.
+const BLOCK: u32 = 64 << 10;
+/// Time in ms after which a partial block is handed over. When few frames come, each block holds this time, whatever its size: the ring
+/// bridges as many times this as it has blocks.
+pub(crate) const RETIRE_MS: u32 = 10;
 /// Permitted numbers of frames in a ring.
 const RING: std::ops::RangeInclusive<u32> = 64..=1 << 20;
 /// Chunk sizes, with the largest frame that each holds.
@@ -108,6 +110,8 @@ pub struct Listener {
     pub(crate) over: Option<Over>,
     /// Counts of each queue.
     pub(crate) tally: Option<Tally>,
+    /// When the socket was open, by the monotonic clock.
+    pub(crate) opened_ns: i64,
     interface: Option<Interface>,
     longest: usize,
     told: Arc<Told>,
@@ -116,8 +120,16 @@ pub struct Listener {
 impl Listener {
     /// Listens to any wire, such as one that is not an interface of this host.
     pub fn over(wire: Box<dyn Wire>) -> Self {
-        let told = Arc::default();
-        Listener { wire, receivers: Vec::new(), over: None, tally: None, interface: None, longest: usize::MAX, told }
+        Listener {
+            wire,
+            receivers: Vec::new(),
+            over: None,
+            tally: None,
+            opened_ns: monotonic_ns(),
+            interface: None,
+            longest: usize::MAX,
+            told: Arc::default(),
+        }
     }
 
     /// Opens the socket. Its counters, and those of the interface, start here.
@@ -150,15 +162,16 @@ impl Listener {
             }
             ListenKind::Libpcap => vec![open_libpcap(listen, &told)?],
         };
+        let opened_ns = monotonic_ns();
         // Frames that came before there was a socket are no losses of this capture.
         let interface = Some(Interface::open(&listen.interface)?);
         if wires.len() == 1 {
             let wire = wires.remove(0);
-            return Ok(Listener { interface, longest, told, ..Listener::over(wire) });
+            return Ok(Listener { opened_ns, interface, longest, told, ..Listener::over(wire) });
         }
         let (gathered, receivers) = gather(wires, "capture", snap)?;
         let (over, tally) = (Some(gathered.over()), Some(gathered.tally()));
-        Ok(Listener { wire: Box::new(gathered), receivers, over, tally, interface, longest, told })
+        Ok(Listener { wire: Box::new(gathered), receivers, over, tally, opened_ns, interface, longest, told })
     }
 
     /// Returns the frames that the interface counted as dropped on arrival since it was opened. On many drivers, and on
@@ -203,24 +216,26 @@ fn check_build(kind: ListenKind, libpcap: bool) -> Result<()> {
     if kind == ListenKind::Libpcap && !libpcap { Err(Error::Host(NO_LIBPCAP.into())) } else { Ok(()) }
 }
 
-/// Returns the number of blocks for this number of frames: a packet socket's ring is sized in bytes.
-fn blocks(listen: &Listen) -> u32 {
-    let bytes = u64::from(listen.ring) * (u64::from(listen.snap) + RING_HEAD);
-    bytes.div_ceil(u64::from(BLOCK)).clamp(2, (1 << 31) / u64::from(BLOCK)) as u32
+/// Returns the number and the size of the blocks for this number of frames: a packet socket's ring is sized in bytes.
+fn blocks(listen: &Listen) -> (u32, u32) {
+    let frame = listen.snap + RING_HEAD;
+    let size = (listen.snap + BLOCK_HEAD as u32).next_power_of_two().max(BLOCK);
+    let bytes = u64::from(listen.ring) * u64::from(frame);
+    (bytes.div_ceil(u64::from(size)).clamp(2, (1 << 31) / u64::from(size)) as u32, size)
 }
 
 fn packet_options(listen: &Listen) -> AfPacketOptions {
-    let blocks = blocks(listen);
+    let (blocks, block_bytes) = blocks(listen);
     let snap_bytes = Some(listen.snap);
-    let ring =
-        RingOptions { blocks, block_bytes: BLOCK, retire_ms: RETIRE_MS, snap_bytes, card_stamps: listen.card_stamps };
+    let ring = RingOptions { blocks, block_bytes, retire_ms: RETIRE_MS, snap_bytes, card_stamps: listen.card_stamps };
     AfPacketOptions { send_slots: 0, ring: Some(ring), ..AfPacketOptions::default() }
 }
 
 #[cfg(feature = "libpcap")]
 fn open_libpcap(listen: &Listen, told: &Arc<Told>) -> Result<Box<dyn Wire>> {
-    // Blocks of libpcap have the same size as ours; it takes the total in bytes, as a C int.
-    let bytes = i32::try_from(u64::from(blocks(listen)) * u64::from(BLOCK)).unwrap_or(i32::MAX);
+    // libpcap chooses the blocks; it takes the total in bytes, as a C int.
+    let (blocks, size) = blocks(listen);
+    let bytes = i32::try_from(u64::from(blocks) * u64::from(size)).unwrap_or(i32::MAX);
     Ok(Box::new(super::libpcap::Libpcap::open(&listen.interface, listen.snap, bytes, told.clone())?))
 }
 
@@ -300,5 +315,33 @@ mod tests {
         for part in ["without libpcap", "libpcap-dev", "--features libpcap", "--kind af_packet"] {
             assert!(text.contains(part), "{part} is in: {text}");
         }
+    }
+
+    /// A ring has room for its frames, in blocks that hold one of the longest; the default bridges two seconds of few frames.
+    #[test]
+    fn a_packet_socket_s_ring_holds_what_was_asked_for() {
+        let asked = |ring, snap| Listen {
+            interface: "lo".into(),
+            kind: ListenKind::AfPacket,
+            snap,
+            card_stamps: false,
+            queues: 1,
+            ring,
+            allow_default_route: false,
+        };
+        for ring in [64, 1000, 65_536] {
+            for snap in [14, 128, 1514, 9018, 65_279, 65_280, 65_440, 65_549] {
+                let (blocks, size) = blocks(&asked(ring, snap));
+                let (size, frame) = (u64::from(size), u64::from(snap + RING_HEAD));
+                assert!(size.is_power_of_two() && size >= u64::from(snap) + BLOCK_HEAD as u64, "{snap}: {size}");
+                let whole = u64::from(blocks) * size;
+                assert!(
+                    whole >= u64::from(ring) * frame || whole > (1 << 31) - size,
+                    "{ring} of {snap}: {blocks} of {size}"
+                );
+            }
+        }
+        let (blocks, _) = blocks(&asked(65_536, 128));
+        assert!(blocks * RETIRE_MS >= 2000, "{blocks} blocks");
     }
 }

@@ -129,6 +129,8 @@ pub(super) struct Pump<'a> {
     pub clock: &'a RunClock,
     pub limits: &'a RecordingLimits,
     pub blocks: &'a mut Blocks,
+    /// Since when the wire holds frames.
+    pub opened: Time,
 }
 
 impl Pump<'_> {
@@ -145,7 +147,8 @@ impl Pump<'_> {
 
     fn receive(&mut self, stops: [&AtomicBool; 2], watch: Watch) -> Result<CaptureEnd> {
         let (mut last, mut seen, mut next_watch, mut looked) = (0, false, SECOND, self.clock.now());
-        let mut waited = None;
+        // What came since the wire was opened waits like what comes during a sleep.
+        let mut waited = Some((self.opened, looked));
         loop {
             let got = self.burst()?;
             if got > 0 {
@@ -348,7 +351,30 @@ mod tests {
             let clock = RunClock::of_file(file.clone(), ANCHOR_NS);
             let limits = RecordingLimits { count: Some(1), length: Some(3 * SECOND), idle: None, wait: Wait::Block };
             let mut wire = Asleep { clock: file, stamp };
-            let pump = Pump { wire: &mut wire, clock: &clock, limits: &limits, blocks: &mut blocks };
+            let pump = Pump { wire: &mut wire, clock: &clock, limits: &limits, blocks: &mut blocks, opened: 0 };
+            let (ended, counts) = pump.run([&stopped, &stopped], &mut |_, _, _| ());
+            assert!(matches!(ended, Ok(CaptureEnd::Limit)), "{ended:?}");
+            assert_eq!((counts.captured, counts.longest_away_ps), (u64::from(stamp.is_some()), away), "{stamp:?}");
+        }
+    }
+
+    /// What came between the opening of the wire and the first poll was in the ring meanwhile; where nothing came, nothing was.
+    #[test]
+    fn the_ring_holds_frames_from_when_it_is_open() {
+        const ANCHOR_NS: u64 = 5_000_000_000;
+        for (stamp, away) in
+            [(Some(Some(ANCHOR_NS + 900_000_000)), 100 * MS), (Some(None), SECOND + 300 * MS - 10 * MS), (None, 0)]
+        {
+            let (full, _filled) = RingBuffer::new(2);
+            let (mut emptied, empty) = RingBuffer::new(2);
+            assert!(emptied.push(Block::new(BURST, 64, true)).is_ok());
+            let mut blocks = Blocks::new(full, empty, 64);
+            let (file, stopped) = (FileClock::new(), AtomicBool::new(false));
+            let clock = RunClock::of_file(file.clone(), ANCHOR_NS);
+            file.wait_until(SECOND);
+            let limits = RecordingLimits { count: Some(1), length: Some(3 * SECOND), idle: None, wait: Wait::Block };
+            let mut wire = Asleep { clock: file, stamp };
+            let pump = Pump { wire: &mut wire, clock: &clock, limits: &limits, blocks: &mut blocks, opened: -300 * MS };
             let (ended, counts) = pump.run([&stopped, &stopped], &mut |_, _, _| ());
             assert!(matches!(ended, Ok(CaptureEnd::Limit)), "{ended:?}");
             assert_eq!((counts.captured, counts.longest_away_ps), (u64::from(stamp.is_some()), away), "{stamp:?}");
@@ -391,7 +417,7 @@ mod tests {
                 stop.store(true, Ordering::Relaxed);
             }
         };
-        let pump = Pump { wire: &mut wire, clock: &clock, limits: &limits, blocks: &mut blocks };
+        let pump = Pump { wire: &mut wire, clock: &clock, limits: &limits, blocks: &mut blocks, opened: 0 };
         let (ended, counts) = pump.run([&stop, &AtomicBool::new(false)], &mut watch);
         assert!(matches!(ended, Ok(CaptureEnd::Stopped)), "{ended:?}");
         assert_eq!((rows, counts.captured), (Some(1), 1));
