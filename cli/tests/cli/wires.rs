@@ -58,11 +58,7 @@ fn losses(before: &[&str], set: &[&str]) -> Option<[f64; 2]> {
 /// moment may spoil a run, which is then repeated; in every other run everything must be accounted for.
 fn agrees(kind: &str, before: &[&str], set: &[&str], expected: [f64; 2]) {
     undisturbed(&format!("losses over {kind} are those of virtual time"), |_| {
-        let Some(found) = losses(before, set) else {
-            eprintln!("{kind}: frames were lost outside the device");
-            return None;
-        };
-        eprintln!("{kind}: lost {found:?}, in virtual time {expected:?}");
+        let found = losses(before, set)?;
         let near = found.iter().zip(expected).all(|(found, expected)| (found - expected).abs() < 0.10);
         (near && found[0] > 3.0 * found[1]).then_some(())
     });
