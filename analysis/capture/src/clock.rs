@@ -178,7 +178,7 @@ impl Clocks {
             }
             Relation::Estimated(offset, updates, acks) => format!(
                 "the server's clock is {} ahead of the senders', give or take {}: {updates} updates and {acks} \
-                 acknowledgements were seen at both sides; ages are wrong by as much; with steady delays that includes a drift or a step of the clocks",
+                 acknowledgements were seen at both sides; ages are wrong by as much; with steady delays that includes a drift of the clocks, and a step but at the ends",
                 ns(offset.ps),
                 ns(offset.error_ps)
             ),

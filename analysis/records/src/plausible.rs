@@ -45,8 +45,7 @@ fn is_damage(fault: &Fault) -> bool {
 impl Plausible {
     /// Determines the limits for the run in `dir`. `ages` is false for synchronous training, whose results have no generation times.
     pub(crate) fn of(dir: &Path, manifest: &Manifest, ages: bool) -> Plausible {
-        let clock = |column: &str| manifest.clocks.get(column).map(String::as_str);
-        let (sent_by, received_by) = (clock("sent.t_sent_ps"), clock("received.t_recv_ps"));
+        let sent_by = manifest.clocks.get("sent.t_sent_ps").map(String::as_str);
         let noted = manifest.validity.notes.iter().any(|note| matches!(note, Note::TopSpeed {}));
         // Runs of older versions have no such note, or a sentence in its place; joined ones have those of their parts.
         let asked = |config: Document| config.get("transport.pacing") == Some(&"top".into());
@@ -61,7 +60,7 @@ impl Plausible {
         let damage: Vec<String> =
             manifest.validity.faults.iter().filter(|fault| is_damage(fault)).map(Fault::to_string).collect();
         let damage = damage.join("; ");
-        let one_clock = sent_by == received_by;
+        let one_clock = manifest.has_one_clock();
         Plausible { dir: dir.to_owned(), slack, arrival_slack, top, one_clock, ages, damage }
     }
 

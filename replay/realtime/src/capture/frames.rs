@@ -84,8 +84,8 @@ pub struct RecordingCounts {
     pub cut: u64,
     /// Frames that were received and not written because no buffer was free.
     pub writer_dropped: u64,
-    /// The longest time between two polls of the ring while frames kept coming, which the ring must bridge. After a wait it begins with
-    /// the stamp of the first frame or, without one of the host's clock, 10 ms after the wait did.
+    /// The longest time between two polls of the ring while frames kept coming, which the ring must bridge, from when it is open. After a
+    /// wait it begins with the stamp of the first frame or, without one of the host's clock, 10 ms after the wait did.
     pub longest_away_ps: i64,
     /// End of the capture.
     pub end_ps: i64,

@@ -65,7 +65,7 @@ pub fn merge(
     // Senders' records are in the time of their schedules, which is the same for all: the parts may be apart by the difference.
     let spread = parts.iter().zip(&late).filter(|(part, _)| part.name() == PARTS[0]).map(|(_, late)| late.abs());
     let slack = if one_host { spread.max().unwrap_or(0) } else { SLACK.max(clock_error.unwrap_or(0)).min(SLACK_MAX) };
-    same_time(&parts, &late, slack)?;
+    same_time(&parts, &late, slack, one_host)?;
     let skew = Skew::of(&parts, one_host, clock_error)?;
     let mut manifest = joined(&parts, &late, one_host);
     for part in &parts {
@@ -87,9 +87,12 @@ pub fn merge(
     // Packets without ids cannot be compared.
     if !one_host && !plan.parts.ledger.is_nameless() {
         early = early::arrivals(out, agreement.bound().unwrap_or(Time::MAX))?;
-        apart = early.largest.max(early::at_device(out)?);
+        apart = early::at_device(out)?;
     }
-    agreement.after(early).tell(&mut manifest);
+    let agreement = agreement.after(early);
+    agreement.tell(&mut manifest);
+    // A bound that holds says how far apart arrivals and transmissions are.
+    apart = agreement.bound().unwrap_or(early.largest).max(apart);
     // Rows that were not compared may lie further apart than others.
     let slack = slack.max(apart.saturating_add(slack / 2).min(SLACK_MAX));
     let mut counters = std::mem::take(&mut manifest.counters);

@@ -216,12 +216,13 @@ fn check_build(kind: ListenKind, libpcap: bool) -> Result<()> {
     if kind == ListenKind::Libpcap && !libpcap { Err(Error::Host(NO_LIBPCAP.into())) } else { Ok(()) }
 }
 
-/// Returns the number and the size of the blocks for this number of frames: a packet socket's ring is sized in bytes.
+/// Returns the number and the size of the blocks of a packet socket's ring for this number of frames, or for 2 GiB. A frame is in one
+/// block: with four or more in each, at most a fifth of a block is empty.
 fn blocks(listen: &Listen) -> (u32, u32) {
     let frame = listen.snap + RING_HEAD;
-    let size = (listen.snap + BLOCK_HEAD as u32).next_power_of_two().max(BLOCK);
-    let bytes = u64::from(listen.ring) * u64::from(frame);
-    (bytes.div_ceil(u64::from(size)).clamp(2, (1 << 31) / u64::from(size)) as u32, size)
+    let size = (4 * frame + BLOCK_HEAD as u32).next_power_of_two().max(BLOCK);
+    let in_each = (size - BLOCK_HEAD as u32) / frame;
+    (listen.ring.div_ceil(in_each).clamp(2, (1 << 31) / size), size)
 }
 
 fn packet_options(listen: &Listen) -> AfPacketOptions {
@@ -329,16 +330,15 @@ mod tests {
             ring,
             allow_default_route: false,
         };
-        for ring in [64, 1000, 65_536] {
-            for snap in [14, 128, 1514, 9018, 65_279, 65_280, 65_440, 65_549] {
+        for ring in [64, 1000, 65_536, 1 << 20] {
+            for snap in [14, 128, 1514, 9018, 16_224, 22_000, 33_000, 65_280, 65_440, 65_549] {
                 let (blocks, size) = blocks(&asked(ring, snap));
-                let (size, frame) = (u64::from(size), u64::from(snap + RING_HEAD));
-                assert!(size.is_power_of_two() && size >= u64::from(snap) + BLOCK_HEAD as u64, "{snap}: {size}");
-                let whole = u64::from(blocks) * size;
-                assert!(
-                    whole >= u64::from(ring) * frame || whole > (1 << 31) - size,
-                    "{ring} of {snap}: {blocks} of {size}"
-                );
+                assert!(size.is_power_of_two() && size > snap + BLOCK_HEAD as u32, "{snap}: {size}");
+                let held = blocks * ((size - BLOCK_HEAD as u32) / (snap + RING_HEAD));
+                assert!(held >= ring || blocks == (1 << 31) / size, "{ring} of {snap}: {blocks} of {size}");
+                // Beside what is at the end of each block, no memory is taken in vain.
+                let (needed, size) = (u64::from(ring) * u64::from(snap + RING_HEAD), u64::from(size));
+                assert!(u64::from(blocks) * size <= needed * 5 / 4 + 2 * size, "{ring} of {snap}");
             }
         }
         let (blocks, _) = blocks(&asked(65_536, 128));

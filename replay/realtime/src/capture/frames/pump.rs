@@ -28,7 +28,7 @@ const SLEEP_NS: u64 = 10_000_000;
 const NAP: Duration = Duration::from_micros(50);
 /// Frames count as still coming if the last was found within this time, in ps.
 const LIVELY: Time = 10 * MS;
-/// Wait at the end for frames that the kernel still holds: two retire times of a ring's block.
+/// Wait for frames that the kernel still holds, at the end and before an interface counts as idle: two retire times of a ring's block.
 const TAIL: Time = 2 * RETIRE_MS as Time * MS;
 
 /// The block being filled, and the rings to and from the writer.
@@ -163,7 +163,7 @@ impl Pump<'_> {
             looked = now;
             if self.limits.count.is_some_and(|count| counts.captured >= count)
                 || self.limits.length.is_some_and(|length| now >= length)
-                || self.limits.idle.is_some_and(|idle| now - last >= if seen { idle } else { idle.max(FIRST_WAIT) })
+                || self.limits.idle.is_some_and(|idle| now - last >= idle.max(if seen { TAIL } else { FIRST_WAIT }))
             {
                 return Ok(CaptureEnd::Limit);
             }

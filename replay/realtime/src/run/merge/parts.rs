@@ -369,8 +369,9 @@ pub(super) fn anchors(parts: &[Part]) -> Result<(Vec<Time>, bool)> {
     Ok((parts.iter().map(late).collect::<Result<_>>()?, one_host))
 }
 
-/// Refuses parts that did not run at the same time: they belong to different executions of one configuration.
-pub(super) fn same_time(parts: &[Part], late: &[Time], slack: Time) -> Result<()> {
+/// Refuses parts that did not run at the same time: they belong to different executions of one configuration, or the wall clocks of
+/// their hosts differ by more than `slack`.
+pub(super) fn same_time(parts: &[Part], late: &[Time], slack: Time, one_host: bool) -> Result<()> {
     // The duration of killed ones is unknown, and the time of others may not have begun.
     let mut known = parts.iter().zip(late).filter(|(part, _)| !part.killed && part.began());
     let Some((workers, &from)) = known.next() else { return Ok(()) };
@@ -379,12 +380,17 @@ pub(super) fn same_time(parts: &[Part], late: &[Time], slack: Time) -> Result<()
         let start = start - from;
         if start > end + slack || start + part.manifest.counters.end_ps < -slack {
             return Err(Error::config(format!(
-                "{} and {} did not run at the same time: one began {:.3} s after the other and they lasted {:.3} s and {:.3} s",
+                "{} and {} did not run at the same time: one began {:.3} s after the other and they lasted {:.3} s and {:.3} s{}",
                 workers.given.display(),
                 part.given.display(),
                 start as f64 / 1e12,
                 end as f64 / 1e12,
-                part.manifest.counters.end_ps as f64 / 1e12
+                part.manifest.counters.end_ps as f64 / 1e12,
+                if one_host {
+                    ""
+                } else {
+                    "; if they did, give the largest difference of the hosts' clocks: --clock-error"
+                }
             )));
         }
     }
@@ -414,6 +420,7 @@ pub(super) mod testing {
 #[cfg(test)]
 mod tests {
     use pktgen_core::record::MANIFEST_VERSION;
+    use pktgen_core::time::SECOND;
 
     use super::testing::part;
     use super::*;
@@ -441,6 +448,18 @@ mod tests {
         server.manifest.tool = "pktgen 9.9.9 (deadbeef)".to_owned();
         let why = same_run(&workers, &server).unwrap_err().to_string();
         assert!(why.contains("tools t and pktgen 9.9.9 (deadbeef); run all parts with the same build"), "{why}");
+    }
+
+    /// Of several hosts it may be their clocks that differ, of one host it is not.
+    #[test]
+    fn parts_of_different_times_are_not_of_one_run() {
+        let parts = [part("workers", "a", None), part("server", "b", None)];
+        assert!(same_time(&parts, &[0, 0], 0, false).is_ok());
+        for one_host in [true, false] {
+            let why = same_time(&parts, &[0, SECOND], 0, one_host).unwrap_err().to_string();
+            assert!(why.contains("did not run at the same time"), "{why}");
+            assert_eq!(why.contains("--clock-error"), !one_host, "{why}");
+        }
     }
 
     /// With --start-at, executions may begin at one instant.
