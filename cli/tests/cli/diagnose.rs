@@ -181,14 +181,19 @@ fn hold(tag: &str, cells: &[Cell]) {
     let Some(net) = net(tag) else { return };
     let mut misses = Vec::new();
     for cell in cells {
-        let tried = || diagnosed(&net, cell, true);
-        let (_folder, found, code) =
-            (0..3).map(|_| tried()).find(|(_, found, _)| !is_busy(found)).unwrap_or_else(tried);
-        let named = codes(&found);
-        let first = named.first().is_some_and(|first| cell.causes.contains(first));
-        let all = cell.causes.iter().all(|cause| named.iter().take(3).any(|code| code == cause));
-        let evidence = found["causes"][0]["evidence"].as_array().is_some_and(|proofs| !proofs.is_empty());
-        if !(first && all && evidence && (code == Some(1) || code == Some(4))) {
+        let is_right = |found: &Value, code: Option<i32>| {
+            let named = codes(found);
+            let first = named.first().is_some_and(|first| cell.causes.contains(first));
+            let all = cell.causes.iter().all(|cause| named.iter().take(3).any(|code| code == cause));
+            let evidence = found["causes"][0]["evidence"].as_array().is_some_and(|proofs| !proofs.is_empty());
+            first && all && evidence && (code == Some(1) || code == Some(4))
+        };
+        let wrong = undisturbed(&format!("the diagnosis of {}", cell.device), |_| {
+            let (_folder, found, code) = diagnosed(&net, cell, true);
+            let right = is_right(&found, code);
+            (right || !is_busy(&found)).then(|| (!right).then_some((found, code)))
+        });
+        if let Some(Some((found, code))) = wrong {
             misses.push(format!("{}: {:?} wanted, exit code {code:?}: {found}", cell.device, cell.causes));
         }
     }
