@@ -31,7 +31,7 @@ use super::run_dir::write_manifest;
 use crate::clock::{self, RunClock};
 use crate::driver::real_time::{FOR_FILES, drop_privileges, rest_privileges};
 use crate::transport::gather::{Over, Receiver, Tally, imbalance};
-use crate::transport::{Listen, ListenKind, Listener, Wait, Wire};
+use crate::transport::{Dropped, Listen, ListenKind, Listener, Wait, Wire};
 use block::Block;
 use pump::{Blocks, Pump, Pumped, blocks_in};
 use writer::Files;
@@ -218,29 +218,31 @@ fn record(
     write_manifest(dir, &manifest)?;
     let room = room_for_the_end(dir);
     let mut watch = |t: Time, counts: &RecordingCounts, wire: &mut dyn Wire| {
-        progress(
-            t,
-            &RecordingTotals { counts: *counts, kernel_dropped: wire.counters().receive_dropped, interface_dropped: 0 },
-        );
+        let kernel_dropped = wire.counters().receive_dropped;
+        progress(t, &RecordingTotals { counts: *counts, kernel_dropped, interface_dropped: 0 });
     };
     // The socket is open: frames that arrive from now on are read. For the files of the end, whose folder may be another user's, this
     // thread takes up what files need again. Threads started now drop theirs for good.
     drop_privileges(&FOR_FILES).map_err(no_rights_dropped)?;
     let resting = rest_privileges().map_err(no_rights_dropped)?;
-    let Listener { wire, receivers, over, opened_ns, .. } = &mut listener;
-    let (over, opened) = (over.take(), (*opened_ns - clock.anchor_monotonic_ns()) * NS);
+    let (mut receivers, over) = (std::mem::take(&mut listener.receivers), listener.over.take());
+    let opened = (listener.opened_ns - clock.anchor_monotonic_ns()) * NS;
+    let mut dropped = Dropped::default();
     let ((ended, counts), written) =
-        both(blocks, back, files, dir, (receivers, over), (&clock, plan.limits.wait), &mut |blocks, failed| {
-            Pump { wire: wire.as_mut(), clock: &clock, limits: &plan.limits, blocks, opened }
-                .run([stop, failed], &mut watch)
+        both(blocks, back, files, dir, (&mut receivers, over), (&clock, plan.limits.wait), &mut |blocks, failed| {
+            let pump = Pump { wire: listener.wire.as_mut(), clock: &clock, limits: &plan.limits, blocks, opened };
+            let pumped = pump.run([stop, failed], &mut watch);
+            // The socket stays open: what its ring drops from now on came after the capture.
+            dropped = listener.dropped();
+            pumped
         })?;
     drop(resting);
     let end = *ended.as_ref().unwrap_or(&CaptureEnd::Failed);
     let failures = (written.err(), ended.err());
     manifest.capture = RecordingTotals {
         counts,
-        kernel_dropped: listener.wire.counters().receive_dropped,
-        interface_dropped: listener.interface_drops(),
+        kernel_dropped: listener.tally.as_ref().map_or(dropped.by_socket, Tally::receive_dropped),
+        interface_dropped: dropped.by_interface,
     };
     manifest.manifest.queues = listener.tally.as_ref().map(Tally::queues).unwrap_or_default();
     manifest.manifest.validity.notes.extend(imbalance(&manifest.manifest.queues));
@@ -252,19 +254,24 @@ fn record(
         return Err(failure);
     }
     noted?;
+    // Slow work is done after the manifest states that the capture is complete.
+    finish_files(&mut manifest, plan, dir)?;
+    let Manifest { validity, state, .. } = manifest.manifest;
+    Ok(RecordedFrames { totals: manifest.capture, validity, state, mode: listener.wire.mode() })
+}
+
+/// Completes the files of a capture whose frames are written, and adds their digests to the manifest.
+fn finish_files(manifest: &mut CaptureManifest, plan: &RecordingPlan, dir: &Path) -> Result<()> {
     let by_host = manifest.capture.lost();
     let by_interface = manifest.capture.interface_dropped.saturating_sub(among_interfaces(plan, &manifest.capture));
     writer::note_drops(dir, Drops { unix_ns: clock::unix_ns(), by_interface, by_host })?;
-    // Slow work is done after the manifest states that the capture is complete.
     let files = &mut manifest.manifest.files;
     if plan.parquet {
         writer::convert(dir, files)?
     } else {
         writer::sign(dir, files)?
     }
-    write_manifest(dir, &manifest)?;
-    let Manifest { validity, state, .. } = manifest.manifest;
-    Ok(RecordedFrames { totals: manifest.capture, validity, state, mode: listener.wire.mode() })
+    write_manifest(dir, manifest)
 }
 
 /// Takes room on the disk for the last manifest, which a disk filled by the capture would refuse. The file has no name, so its room is
@@ -310,7 +317,7 @@ fn both(
         let (mut pumped, counts) = pump(&mut blocks, &failed);
         drop(over);
         // The writer ends when all of its inputs are closed.
-        drop(blocks);
+        blocks.close();
         writer.thread().unpark();
         let gone = |who| Error::Invalid(format!("{who} of the capture stopped unexpectedly; please report this"));
         for other in others {

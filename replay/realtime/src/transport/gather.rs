@@ -280,10 +280,18 @@ impl Gathered {
 }
 
 impl Tally {
+    /// Returns the frames lost before they were read: of the role's own queue when its counters were last read.
+    pub fn receive_dropped(&self) -> u64 {
+        self.own().receive_dropped + self.lanes.iter().map(|told| told.totals().1).sum::<u64>()
+    }
+
+    fn own(&self) -> WireCounters {
+        self.own.lock().map_or_else(|poisoned| *poisoned.into_inner(), |own| *own)
+    }
+
     /// Returns the counts of each queue.
     pub fn queues(&self) -> Vec<QueueCounts> {
-        let own = self.own.lock().map_or_else(|poisoned| *poisoned.into_inner(), |own| *own);
-        let mut all = vec![counts(self.name, 0, own)];
+        let mut all = vec![counts(self.name, 0, self.own())];
         for (told, queue) in self.lanes.iter().zip(1..) {
             let (received, dropped) = told.totals();
             let full_waits = told.full_waits.load(Ordering::Relaxed);

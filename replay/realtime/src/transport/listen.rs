@@ -100,6 +100,15 @@ pub(super) struct Told {
     pub doubtful: AtomicBool,
 }
 
+/// Frames that a listening end lost, by the kernel's counters.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Dropped {
+    /// Of its sockets; of receivers that still run by their last count.
+    pub by_socket: u64,
+    /// Of the interface, on arrival, since it was opened. On many drivers, and on a veth, they include those that a full ring refused.
+    pub by_interface: u64,
+}
+
 /// An open listening end.
 pub struct Listener {
     /// The open socket; it only receives.
@@ -174,12 +183,13 @@ impl Listener {
         Ok(Listener { wire: Box::new(gathered), receivers, over, tally, opened_ns, interface, longest, told })
     }
 
-    /// Returns the frames that the interface counted as dropped on arrival since it was opened. On many drivers, and on
-    /// a veth, they include those that our full ring refused.
-    pub(crate) fn interface_drops(&mut self) -> u64 {
+    /// Returns the lost frames so far. What a full ring of AF_XDP refuses counts at its socket first, then at the interface, which is
+    /// therefore read before the socket: otherwise frames refused meanwhile were lost by the interface alone.
+    pub(crate) fn dropped(&mut self) -> Dropped {
         let counted = self.interface.as_mut().map_or(0, |interface| interface.drops().receive);
+        let by_socket = self.wire.counters().receive_dropped;
         // Two readings of the same counters, neither of which need be complete.
-        counted.max(self.told.interface_dropped.load(Ordering::Relaxed))
+        Dropped { by_socket, by_interface: counted.max(self.told.interface_dropped.load(Ordering::Relaxed)) }
     }
 
     /// Returns why the count of losses is unreliable, if it is.

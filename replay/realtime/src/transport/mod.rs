@@ -49,7 +49,7 @@ pub use departures::{Departure, Departures};
 pub(crate) use ethtool::card_clock;
 pub(crate) use interface_counts::{InterfaceReading, checksum_errors};
 pub use link::{Stamping, stamping};
-pub(crate) use listen::RETIRE_MS;
+pub(crate) use listen::{Dropped, RETIRE_MS};
 pub use listen::{Listen, ListenKind, Listener};
 pub(crate) use nowhere::Nowhere;
 pub(crate) use packet_socket::AllFrames;

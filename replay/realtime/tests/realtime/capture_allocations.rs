@@ -1,10 +1,13 @@
 //! The receiving thread allocates nothing: per frame, per burst or per block.
 
+use std::fs::File;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use crate::support::counting;
 use pktgen_core::Result;
+use pktgen_core::arrow::ipc::reader::StreamReader;
 use pktgen_realtime::capture::frames::{RecordingLimits, RecordingPlan, capture_from};
 use pktgen_realtime::transport::{Arrival, Found, Listen, ListenKind, Listener, Submitted, Wait, Wire, WireCounters};
 
@@ -78,10 +81,13 @@ fn receiving_allocates_nothing() {
     assert_eq!(after - before, 0, "allocations by the receiving thread");
 }
 
-/// Supplies a number of frames at once, then nothing; a look at the wire fails from one on.
+/// Supplies a number of frames at once, then nothing; a look at the wire fails from one on. With the path of the capture's stream, its
+/// ring drops a frame for each one that the writer has written.
+#[derive(Default)]
 struct Burst {
     left: u64,
     looks: u64,
+    stream: Option<PathBuf>,
 }
 
 impl Wire for Burst {
@@ -102,7 +108,12 @@ impl Wire for Burst {
     }
 
     fn counters(&mut self) -> WireCounters {
-        WireCounters::default()
+        let written = |path: &PathBuf| -> u64 {
+            let stream = StreamReader::try_new(File::open(path).expect("a stream"), None).expect("a schema");
+            stream.map(|batch| batch.expect("a batch").num_rows() as u64).sum()
+        };
+        let receive_dropped = self.stream.as_ref().map_or(0, written);
+        WireCounters { receive_dropped, ..WireCounters::default() }
     }
 
     fn mode(&self) -> String {
@@ -112,6 +123,11 @@ impl Wire for Burst {
 
 /// Captures from a burst with these limits; returns the outcome, and the manifest.
 fn captured(wire: Burst, limits: RecordingLimits) -> (Result<u64>, serde_json::Value) {
+    let folder = tempfile::tempdir().expect("a folder");
+    captured_in(folder.path(), wire, limits)
+}
+
+fn captured_in(folder: &Path, wire: Burst, limits: RecordingLimits) -> (Result<u64>, serde_json::Value) {
     let listen = Listen {
         queues: 1,
         card_stamps: false,
@@ -122,10 +138,8 @@ fn captured(wire: Burst, limits: RecordingLimits) -> (Result<u64>, serde_json::V
         allow_default_route: false,
     };
     let plan = RecordingPlan { listen, limits, buffer_bytes: 256 << 20, pcapng: false, parquet: false };
-    let folder = tempfile::tempdir().expect("a folder");
-    let ended =
-        capture_from(Listener::over(Box::new(wire)), &plan, folder.path(), &AtomicBool::new(false), &mut |_, _| {});
-    let manifest = std::fs::read(folder.path().join("manifest.json")).expect("a manifest");
+    let ended = capture_from(Listener::over(Box::new(wire)), &plan, folder, &AtomicBool::new(false), &mut |_, _| {});
+    let manifest = std::fs::read(folder.join("manifest.json")).expect("a manifest");
     let counted = |totals: pktgen_realtime::capture::frames::RecordingTotals| {
         totals.counts.captured + totals.counts.writer_dropped
     };
@@ -136,7 +150,19 @@ fn captured(wire: Burst, limits: RecordingLimits) -> (Result<u64>, serde_json::V
 #[test]
 fn what_waits_in_the_ring_at_the_end_is_taken() {
     let limits = RecordingLimits { count: None, length: Some(1), idle: None, wait: Wait::Spin };
-    assert_eq!(captured(Burst { left: 500_000, looks: u64::MAX }, limits).0.expect("a capture"), 500_000);
+    let wire = Burst { left: 500_000, looks: u64::MAX, ..Burst::default() };
+    assert_eq!(captured(wire, limits).0.expect("a capture"), 500_000);
+}
+
+/// The socket stays open until the files are written, and its ring overflows meanwhile.
+#[test]
+fn what_a_ring_drops_after_the_last_frame_is_no_loss() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let limits = RecordingLimits { count: Some(10), length: None, idle: None, wait: Wait::Spin };
+    let wire = Burst { left: 20, looks: u64::MAX, stream: Some(folder.path().join("frames.arrows")) };
+    let (ended, manifest) = captured_in(folder.path(), wire, limits);
+    assert_eq!((ended.expect("a capture"), &manifest["capture"]["kernel_dropped"]), (10, &0.into()), "{manifest}");
+    assert_eq!(manifest["validity"]["valid"], true, "{manifest}");
 }
 
 /// Whether it waits or not: what was taken is recorded, and the manifest says why it ended.
@@ -144,7 +170,7 @@ fn what_waits_in_the_ring_at_the_end_is_taken() {
 fn a_wire_that_fails_ends_the_capture_with_what_it_had() {
     for wait in [Wait::Block, Wait::Spin] {
         let limits = RecordingLimits { count: None, length: Some(3_600_000_000_000_000), idle: None, wait };
-        let (ended, manifest) = captured(Burst { left: 100, looks: 1 }, limits);
+        let (ended, manifest) = captured(Burst { left: 100, looks: 1, ..Burst::default() }, limits);
         assert!(ended.is_err_and(|why| why.to_string().contains("went down")));
         assert_eq!((&manifest["state"], &manifest["capture"]["captured"]), (&"interrupted".into(), &100.into()));
         assert!(manifest["validity"]["faults"].to_string().contains("went down"), "{manifest}");

@@ -81,6 +81,11 @@ impl Blocks {
         }
     }
 
+    /// Passes the last block to the writer, which ends after it.
+    pub fn close(mut self) {
+        self.next();
+    }
+
     /// Passes the current block to the writer and takes an empty one.
     fn next(&mut self) {
         if let Some(block) = self.current.take().filter(|block| block.rows() > 0) {
@@ -135,12 +140,12 @@ pub(super) struct Pump<'a> {
 
 impl Pump<'_> {
     /// Receives until a limit, one of `stops`, the end of the writer, or an error of the wire; returns what was counted, whatever ended it.
+    /// Nothing follows the last poll, so that counters of lost frames can be read at once: the writer does not have the last block yet.
     pub fn run(mut self, stops: [&AtomicBool; 2], watch: Watch) -> Pumped {
         let ended = self.receive(stops, watch);
         // What waits in the ring came before the end, also before one by a failure.
         let drained = self.drain();
         let ended = ended.and_then(|end| drained.map(|()| end));
-        self.blocks.next();
         self.blocks.counts.end_ps = self.clock.now();
         (ended, self.blocks.counts)
     }
