@@ -2,8 +2,9 @@
 //! makes and removes. If that is not permitted, prints SKIPPED and the reason.
 
 use crate::support::tools;
+use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Output, Stdio};
+use std::process::{Child, ChildStderr, Command, Output, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
@@ -90,6 +91,25 @@ impl Space {
         let _ = child.kill();
         let output = child.wait_with_output().expect("it ends");
         panic!("the capture does not listen: {}", String::from_utf8_lossy(&output.stderr));
+    }
+
+    /// Starts to count at rx0, and waits until it does; returns what follows on its stderr, too.
+    fn counting(&self) -> (Child, BufReader<ChildStderr>) {
+        let mut command = self.inside(env!("CARGO_BIN_EXE_pktgen"));
+        command.args(["--json", "capture", "--iface", "rx0", "--count-only"]);
+        let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("it starts");
+        let mut says = BufReader::new(child.stderr.take().expect("a pipe"));
+        let mut said = String::new();
+        while !said.contains("ready") {
+            assert!(says.read_line(&mut said).expect("text") > 0, "it does not count: {said}");
+        }
+        (child, says)
+    }
+
+    /// Returns the frames that rx0 has received, by the kernel's count.
+    fn received(&self) -> u64 {
+        let output = self.inside("cat").arg("/sys/class/net/rx0/statistics/rx_packets").output().expect("cat runs");
+        String::from_utf8_lossy(&output.stdout).trim().parse().unwrap_or_default()
     }
 
     /// Sends frames by the live-frames transport and returns how many reached the capture's interface.
@@ -509,11 +529,7 @@ for _ in range(60_000):
 fn frames_before_it_are_no_losses() {
     let Some(space) = space("af_xdp") else { return };
     let mut sender = space.inside("python3").args(["-c", OF_NO_PROTOCOL]).spawn().expect("Python runs");
-    let arrived = || {
-        let counted = space.inside("cat").arg("/sys/class/net/rx0/statistics/rx_packets").output();
-        counted.is_ok_and(|counted| String::from_utf8_lossy(&counted.stdout).trim().parse().is_ok_and(|n: u64| n > 100))
-    };
-    let sends = happens(arrived);
+    let sends = happens(|| space.received() > 100);
     let ended = ["af_packet", "af_xdp"].map(|kind| {
         let capture = space.start(kind, &["-q", "--kind", kind, "--count", "200", "--idle", "20s"]);
         said(&capture.wait_with_output().expect("it ends"))
@@ -524,6 +540,33 @@ fn frames_before_it_are_no_losses() {
     for (code, line, text) in ended {
         assert_eq!((code, &line["capture"]["interface_dropped"]), (Some(0), &Value::from(0)), "{text}");
     }
+}
+
+/// Sends a frame of each of these lengths, whose sum is 16,115.
+const OF_LENGTHS: &str = "
+import socket
+out = socket.socket(socket.AF_PACKET, socket.SOCK_RAW)
+out.bind(('tx0', 0))
+for length in (60, 3520, 3521, 9014):
+    out.send(bytes.fromhex('020000000002' '020000000001' '88b5') + bytes(length - 14))
+";
+
+/// Long frames are in several buffers of the driver, all of which count.
+#[test]
+fn a_count_has_all_bytes_of_long_frames() {
+    let Some(space) = space("af_xdp") else { return };
+    for interface in ["tx0", "rx0"] {
+        ip(&["-n", &space.name, "link", "set", interface, "mtu", "9000"]).expect("an MTU");
+    }
+    let (child, _says) = space.counting();
+    let before = space.received();
+    assert!(space.inside("python3").args(["-c", OF_LENGTHS]).status().expect("Python runs").success());
+    let arrived = happens(|| space.received() >= before + 4);
+    signal(&child, "-INT");
+    let output = child.wait_with_output().expect("it ends");
+    let counted: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    assert!(arrived, "hang guard: {counted}");
+    assert_eq!((&counted["frames"], &counted["bytes"]), (&4.into(), &16_115.into()), "{counted}");
 }
 
 /// Changes a byte of a file in the run dir: a reader refuses it by name, or reports that it did not read it.

@@ -28,6 +28,8 @@ pub(crate) const R9: Reg = 9;
 pub(crate) const REDIRECT_MAP: i32 = 51;
 /// `bpf_xdp_adjust_tail(ctx, delta)`.
 pub(crate) const XDP_ADJUST_TAIL: i32 = 65;
+/// `bpf_xdp_get_buff_len(ctx)`: bytes of the frame in all its buffers.
+pub(crate) const XDP_GET_BUFF_LEN: i32 = 188;
 /// `bpf_xdp_store_bytes(ctx, offset, from, len)`.
 pub(crate) const XDP_STORE_BYTES: i32 = 190;
 

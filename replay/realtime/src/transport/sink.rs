@@ -4,7 +4,7 @@
 use pktgen_core::Result;
 
 use super::bpf::{Attach, BpfLink, BpfProgram, Map, Memory, host_error};
-use super::insn::{CTX_DATA, CTX_DATA_END, CTX_RX_QUEUE, Code, R0, R1, R2, R3, R6, R7, R8, When, XDP_DROP};
+use super::insn::{CTX_RX_QUEUE, Code, R0, R1, R6, R7, R8, When, XDP_DROP, XDP_GET_BUFF_LEN};
 use super::link::Interface;
 use super::safety;
 
@@ -58,11 +58,10 @@ fn program(map: &Map) -> Code {
     code.load_u64(R1, R7, 0);
     code.add(R1, 1);
     code.store_u64(R7, 0, R1);
-    code.load_u32(R2, R6, CTX_DATA_END);
-    code.load_u32(R3, R6, CTX_DATA);
-    code.sub_reg(R2, R3);
+    code.copy(R1, R6);
+    code.call(XDP_GET_BUFF_LEN);
     code.load_u64(R1, R7, 8);
-    code.add_reg(R1, R2);
+    code.add_reg(R1, R0);
     code.store_u64(R7, 8, R1);
     code.set(R0, XDP_DROP);
     code.exit();
