@@ -28,7 +28,7 @@ pub(super) fn run(args: Capture, ui: &Ui) -> Result<u8> {
     }
 }
 
-/// Counts in the kernel until a stop is requested.
+/// Counts in the kernel until a stop is requested, or the interface is down or gone.
 fn count(interface: &str, serve: &Serve, allow_default_route: bool, ui: &Ui) -> Result<u8> {
     let most = part::positive("--for", serve.most)?.map(|ps| Duration::from_nanos(ps as u64 / 1000));
     // Before the note, which may be the signal for a Ctrl-C.
@@ -36,9 +36,11 @@ fn count(interface: &str, serve: &Serve, allow_default_route: bool, ui: &Ui) -> 
     let sink = Sink::attach(interface, allow_default_route)?;
     ui.note("ready; Ctrl-C ends");
     let (watch, bar) = (Stopwatch::start(), ui.spinner("counting"));
-    while !stop.load(Ordering::Relaxed) && most.is_none_or(|most| watch.elapsed() < most) {
+    let mut counts = Ok(());
+    while counts.is_ok() && !stop.load(Ordering::Relaxed) && most.is_none_or(|most| watch.elapsed() < most) {
         std::thread::sleep(Duration::from_millis(20));
         bar.set_message(format!("{} frames", sink.counts().0));
+        counts = sink.check();
     }
     bar.finish_and_clear();
     let (frames, bytes) = sink.counts();
@@ -48,7 +50,7 @@ fn count(interface: &str, serve: &Serve, allow_default_route: bool, ui: &Ui) -> 
         }
         false => format!("{interface}: {frames} frames, {bytes} B"),
     });
-    Ok(0)
+    counts.map(|()| 0)
 }
 
 fn record(interface: &str, serve: Serve, args: &ListenFlags, ui: &Ui) -> Result<u8> {

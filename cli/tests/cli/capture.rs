@@ -2,7 +2,7 @@
 //! makes and removes. If that is not permitted, prints SKIPPED and the reason.
 
 use crate::support::tools;
-use std::io::{BufRead, BufReader};
+use std::io::{BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStderr, Command, Output, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -567,6 +567,27 @@ fn a_count_has_all_bytes_of_long_frames() {
     let counted: Value = serde_json::from_slice(&output.stdout).expect("JSON");
     assert!(arrived, "hang guard: {counted}");
     assert_eq!((&counted["frames"], &counted["bytes"]), (&4.into(), &16_115.into()), "{counted}");
+}
+
+/// A count ends with its interface, too, with what it has.
+#[test]
+fn an_interface_that_is_gone_ends_a_count() {
+    let Some(space) = space("af_xdp") else { return };
+    // Deleted last: no interface is left then.
+    for change in [["set", "rx0", "down"].as_slice(), &["del", "rx0"]] {
+        let (mut child, mut says) = space.counting();
+        assert!(space.inside("ip").arg("link").args(change).status().expect("ip runs").success());
+        let ended = happens(|| child.try_wait().expect("a child").is_some());
+        let _ = child.kill();
+        let output = child.wait_with_output().expect("it ends");
+        let mut text = String::new();
+        says.read_to_string(&mut text).expect("text");
+        assert!(ended, "hang guard: the count goes on without its interface: {text}");
+        assert!(output.status.code() == Some(3) && text.contains("rx0: cannot receive"), "{change:?}: {text}");
+        let counted: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+        assert_eq!(counted["frames"], 0, "{counted}");
+        let _ = space.inside("ip").args(["link", "set", "rx0", "up"]).output();
+    }
 }
 
 /// Changes a byte of a file in the run dir: a reader refuses it by name, or reports that it did not read it.

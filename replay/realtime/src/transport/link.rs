@@ -1,15 +1,16 @@
 //! Properties of a network interface: index, MTU, state, and drop counters.
 //!
-//! Read when a port is opened, and for its counters; never per frame. All in the network namespace of the opening thread.
+//! Read when a port is opened, and for its counters; never per frame. All in the network namespace of the opening thread. An open
+//! interface is known by its index: its name may change, and be given to another.
 #![expect(unsafe_code, reason = "talks to the kernel; every block says why it is sound")]
 
 use pktgen_core::{Error, Result};
 use std::collections::BTreeMap;
-use std::ffi::CString;
+use std::ffi::{CStr, CString};
 use std::fs::File;
 use std::io::{self, Read, Seek};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::path::Path;
 use std::time::Duration;
 
@@ -49,6 +50,8 @@ pub struct Interface {
     name: String,
     index: u32,
     mtu: usize,
+    /// Asks about it in its namespace.
+    socket: OwnedFd,
     counters: File,
     text: String,
     start: Drops,
@@ -69,13 +72,13 @@ impl Interface {
         let mtu = unsafe { query(name, libc::SIOCGIFMTU as _).map_err(why)?.ifr_ifru.ifru_mtu } as usize;
         let path = Path::new(COUNTERS);
         let counters = File::open(path).map_err(Error::io("open", path))?;
-        let mut interface =
-            Interface { name: name.to_owned(), index, mtu, counters, text: String::new(), start: Drops::default() };
+        let (socket, text, start) = (inet_socket().map_err(why)?, String::new(), Drops::default());
+        let mut interface = Interface { name: name.to_owned(), index, mtu, socket, counters, text, start };
         interface.start = interface.totals().map_err(Error::io("read", path))?;
         Ok(interface)
     }
 
-    /// Returns its name.
+    /// Returns the name by which it was opened.
     pub fn name(&self) -> &str {
         &self.name
     }
@@ -93,6 +96,26 @@ impl Interface {
     /// Returns the largest frame that it sends, from the Ethernet header on.
     pub fn frame_max(&self) -> usize {
         self.mtu + ETHERNET_HEADER
+    }
+
+    /// Fails if it is down, or gone from its namespace.
+    pub(super) fn check_up(&self) -> io::Result<()> {
+        let name = self.current_name()?;
+        // SAFETY: all addresses in the request are null.
+        let request = unsafe { query_by(self.socket.as_fd(), &name, libc::SIOCGIFFLAGS as _, |_| {}) }?;
+        // SAFETY: reads the member that SIOCGIFFLAGS fills.
+        let flags = i32::from(unsafe { request.ifr_ifru.ifru_flags });
+        if flags & libc::IFF_UP == 0 { Err(io::Error::from_raw_os_error(libc::ENETDOWN)) } else { Ok(()) }
+    }
+
+    /// Returns its name now; fails if it is gone from its namespace.
+    fn current_name(&self) -> io::Result<String> {
+        let set = |request: &mut libc::ifreq| request.ifr_ifru.ifru_ifindex = self.index as libc::c_int;
+        // SAFETY: all addresses in the request are null; the kernel reads the number and writes a name that ends with a zero.
+        unsafe {
+            let request = query_by(self.socket.as_fd(), "", libc::SIOCGIFNAME as _, set)?;
+            Ok(CStr::from_ptr(request.ifr_name.as_ptr()).to_string_lossy().into_owned())
+        }
     }
 
     /// Returns the drops since it was opened, or none if it is gone.
@@ -279,14 +302,30 @@ pub(super) unsafe fn query_with(
     what: libc::Ioctl,
     fill: impl FnOnce(&mut libc::ifreq),
 ) -> io::Result<libc::ifreq> {
+    // SAFETY: what the caller promises.
+    unsafe { query_by(inet_socket()?.as_fd(), name, what, fill) }
+}
+
+/// Opens a socket for requests, in the network namespace of this thread.
+fn inet_socket() -> io::Result<OwnedFd> {
     // SAFETY: no addresses among the arguments; a non-negative result is a new descriptor.
-    let socket = unsafe {
+    unsafe {
         let fd = libc::socket(libc::AF_INET, libc::SOCK_DGRAM | libc::SOCK_CLOEXEC, 0);
-        if fd < 0 {
-            return Err(io::Error::last_os_error());
-        }
-        OwnedFd::from_raw_fd(fd)
-    };
+        if fd < 0 { Err(io::Error::last_os_error()) } else { Ok(OwnedFd::from_raw_fd(fd)) }
+    }
+}
+
+/// Queries in the network namespace of `socket`.
+///
+/// # Safety
+///
+/// As [`query_with`].
+unsafe fn query_by(
+    socket: BorrowedFd<'_>,
+    name: &str,
+    what: libc::Ioctl,
+    fill: impl FnOnce(&mut libc::ifreq),
+) -> io::Result<libc::ifreq> {
     // SAFETY: all zeros is a valid ifreq.
     let mut request: libc::ifreq = unsafe { std::mem::zeroed() };
     let room = request.ifr_name.len() - 1;

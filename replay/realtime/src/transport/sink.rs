@@ -7,6 +7,7 @@ use super::bpf::{Attach, BpfLink, BpfProgram, Map, Memory, host_error};
 use super::insn::{CTX_RX_QUEUE, Code, R0, R1, R6, R7, R8, When, XDP_DROP, XDP_GET_BUFF_LEN};
 use super::link::Interface;
 use super::safety;
+use super::stall::Card;
 
 /// Number of queues counted separately; a power of two.
 const QUEUES: usize = 64;
@@ -19,6 +20,8 @@ pub struct Sink {
     _program: BpfProgram,
     _map: Map,
     counts: Memory,
+    interface: Interface,
+    card: Card,
 }
 
 impl Sink {
@@ -26,13 +29,18 @@ impl Sink {
     pub fn attach(interface: &str, allow_default_route: bool) -> Result<Self> {
         safety::check_usable(interface)?;
         safety::check_taking(interface, "--count-only", allow_default_route)?;
-        let interface = Interface::open(interface)?;
+        let (interface, card) = (Interface::open(interface)?, Card::open(interface));
         let (map, counts) = Map::shared("pktgen_sink", QUEUES * EACH)?;
         let program = BpfProgram::load("pktgen_sink", program(&map).insns(), true)?;
         let link = program
             .attach(interface.index(), Attach::Driver)
             .map_err(|e| host_error(&format!("attach a counting XDP program to {}", interface.name()), &e))?;
-        Ok(Sink { _link: link, _program: program, _map: map, counts })
+        Ok(Sink { _link: link, _program: program, _map: map, counts, interface, card })
+    }
+
+    /// Fails if the interface is down or gone, so that nothing is counted any more.
+    pub fn check(&self) -> Result<()> {
+        self.interface.check_up().map_err(|why| self.card.failed("receive", &why))
     }
 
     /// Returns frames and bytes so far.
