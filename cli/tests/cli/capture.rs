@@ -509,7 +509,10 @@ fn an_interface_that_is_gone_ends_it() {
         assert!(output.status.code() == Some(3) && text.contains("rx0: cannot receive"), "{name}: {text}");
         let manifest = manifest(&space.dir(name));
         assert_eq!(manifest["state"], "interrupted", "{name}");
-        assert!(manifest["validity"]["faults"].to_string().contains("role_failed"), "{name}: {manifest}");
+        let faults = manifest["validity"]["faults"].to_string();
+        assert!(faults.contains("role_failed"), "{name}: {faults}");
+        // Its counters are gone as well.
+        assert_eq!(faults.contains("capture_doubt"), name == "xdp-gone", "{name}: {faults}");
         let _ = space.inside("ip").args(["link", "set", "rx0", "up"]).output();
     }
 }
@@ -567,6 +570,35 @@ fn a_count_has_all_bytes_of_long_frames() {
     let counted: Value = serde_json::from_slice(&output.stdout).expect("JSON");
     assert!(arrived, "hang guard: {counted}");
     assert_eq!((&counted["frames"], &counted["bytes"]), (&4.into(), &16_115.into()), "{counted}");
+}
+
+/// Sends four frames with a tag around a protocol that no host takes, which the interface counts as dropped.
+const DROPPED: &str = "
+import socket
+out = socket.socket(socket.AF_PACKET, socket.SOCK_RAW)
+out.bind(('tx0', 0))
+for _ in range(4):
+    out.send(bytes.fromhex('020000000002' '020000000001' '8100' '004d' '88b5') + bytes(50))
+";
+
+/// The counters of an interface are found under its new name, and not those of another that has the old one.
+#[test]
+fn a_renamed_interface_keeps_its_counters() {
+    let Some(space) = space("af_packet") else { return };
+    let mut capture = space.start("renamed", &["-q", "--kind", "af_packet", "--count", "8"]);
+    let send = || assert!(space.inside("python3").args(["-c", DROPPED]).status().expect("Python runs").success());
+    send();
+    // Before Linux 6.2 only an interface that is down can be renamed.
+    if let Err(why) = ip(&["-n", &space.name, "link", "set", "rx0", "name", "rx1"]) {
+        let _ = capture.kill().and_then(|()| capture.wait());
+        return skip(Need::Netns, "a capture whose interface is renamed", why);
+    }
+    ip(&["-n", &space.name, "link", "add", "rx0", "type", "dummy"]).expect("a namesake");
+    send();
+    let (code, line, text) = said(&capture.wait_with_output().expect("it ends"));
+    // The last ones may be counted after they were taken.
+    let dropped = line["capture"]["interface_dropped"].as_u64().expect("a count");
+    assert!(code == Some(1) && dropped >= 4 && text.contains("the interface itself dropped"), "{code:?} {line} {text}");
 }
 
 /// A count ends with its interface, too, with what it has.

@@ -444,7 +444,10 @@ impl Wire for AfXdp {
     fn counters(&mut self) -> WireCounters {
         let kernel = self.socket.statistics().ok();
         // The interface's count includes frames that its driver drops silently, and most of the reported ones.
-        let of_interface = if self.options.tells_interface { self.interface.drops().send.max(self.refused) } else { 0 };
+        let of_interface = match self.options.tells_interface {
+            true => self.interface.drops().unwrap_or_default().send.max(self.refused),
+            false => 0,
+        };
         WireCounters {
             sent: self.sent,
             send_dropped: of_interface + kernel.as_ref().map_or(0, |k| k.tx_invalid_descs),

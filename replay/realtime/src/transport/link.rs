@@ -118,13 +118,13 @@ impl Interface {
         }
     }
 
-    /// Returns the drops since it was opened, or none if it is gone.
-    pub fn drops(&mut self) -> Drops {
-        let now = self.totals().unwrap_or(self.start);
-        Drops {
+    /// Returns the drops since it was opened; `None` if its counters cannot be read, as when it is gone.
+    pub fn drops(&mut self) -> Option<Drops> {
+        let now = self.totals().ok()?;
+        Some(Drops {
             receive: now.receive.saturating_sub(self.start.receive),
             send: now.send.saturating_sub(self.start.send),
-        }
+        })
     }
 
     /// Returns the frames that it has sent, by its own count over all users; `None` if it is gone.
@@ -137,10 +137,11 @@ impl Interface {
     }
 
     fn numbers(&mut self) -> io::Result<[u64; 16]> {
+        let name = self.current_name()?;
         self.text.clear();
         self.counters.rewind()?;
         self.counters.read_to_string(&mut self.text)?;
-        numbers_of(&self.text, &self.name).ok_or_else(|| io::Error::other(format!("it does not list {}", self.name)))
+        numbers_of(&self.text, &name).ok_or_else(|| io::Error::other(format!("it does not list {name}")))
     }
 }
 
@@ -381,6 +382,18 @@ Inter-|   Receive                                                |  Transmit
     fn labels_of_addresses_are_no_interfaces() {
         let names = ["lo", "w0", "w0:1", "eth0.5", "eth0.5:web"];
         assert_eq!(names.map(is_interface), [true, true, false, true, false]);
+    }
+
+    /// The name of an open interface may change, and another may get it.
+    #[test]
+    fn an_open_interface_is_known_by_its_index() {
+        let mut interface = Interface::open("lo").unwrap();
+        interface.name = "pktgen-none".into();
+        assert!(interface.sent().is_some() && interface.drops().is_some());
+        interface.check_up().unwrap();
+        interface.index = i32::MAX as u32;
+        assert_eq!((interface.sent(), interface.drops()), (None, None));
+        interface.check_up().unwrap_err();
     }
 
     #[test]

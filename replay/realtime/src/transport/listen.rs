@@ -124,6 +124,8 @@ pub struct Listener {
     interface: Option<Interface>,
     longest: usize,
     told: Arc<Told>,
+    /// Whether the interface's counters could not be read at the last attempt.
+    uncounted: bool,
 }
 
 impl Listener {
@@ -138,6 +140,7 @@ impl Listener {
             interface: None,
             longest: usize::MAX,
             told: Arc::default(),
+            uncounted: false,
         }
     }
 
@@ -180,13 +183,16 @@ impl Listener {
         }
         let (gathered, receivers) = gather(wires, "capture", snap)?;
         let (over, tally) = (Some(gathered.over()), Some(gathered.tally()));
-        Ok(Listener { wire: Box::new(gathered), receivers, over, tally, opened_ns, interface, longest, told })
+        let wire = Box::new(gathered);
+        Ok(Listener { receivers, over, tally, opened_ns, interface, longest, told, ..Listener::over(wire) })
     }
 
     /// Returns the lost frames so far. What a full ring of AF_XDP refuses counts at its socket first, then at the interface, which is
     /// therefore read before the socket: otherwise frames refused meanwhile were lost by the interface alone.
     pub(crate) fn dropped(&mut self) -> Dropped {
-        let counted = self.interface.as_mut().map_or(0, |interface| interface.drops().receive);
+        let drops = self.interface.as_mut().map(Interface::drops);
+        self.uncounted = drops == Some(None);
+        let counted = drops.flatten().unwrap_or_default().receive;
         let by_socket = self.wire.counters().receive_dropped;
         // Two readings of the same counters, neither of which need be complete.
         Dropped { by_socket, by_interface: counted.max(self.told.interface_dropped.load(Ordering::Relaxed)) }
@@ -194,9 +200,13 @@ impl Listener {
 
     /// Returns why the count of losses is unreliable, if it is.
     pub(crate) fn doubt(&self) -> Option<&'static str> {
-        let doubtful = self.told.doubtful.load(Ordering::Relaxed);
-        doubtful
-            .then_some("a counter of losses ran backwards while it was read: how many frames were lost is not known")
+        if self.told.doubtful.load(Ordering::Relaxed) {
+            return Some("a counter of losses ran backwards while it was read: how many frames were lost is not known");
+        }
+        self.uncounted.then_some(
+            "the counters of the interface could not be read at the end (it is gone, or in another network namespace): \
+             how many frames it dropped is not known",
+        )
     }
 
     /// Returns the longest frame that this socket can take and the longest that may arrive, if the former is shorter.

@@ -259,7 +259,7 @@ impl XdpLive {
         if now.saturating_sub(then) < LOOK {
             return Ok(());
         }
-        let dropped = self.interface.drops().send;
+        let dropped = self.interface.drops().unwrap_or_default().send;
         let left = self.interface.sent();
         self.looked = (now, dropped, self.sent);
         let some_left = std::mem::replace(&mut self.left, left) != left;
@@ -448,7 +448,8 @@ impl Wire for XdpLive {
 
     fn counters(&mut self) -> WireCounters {
         // Frames for which the driver's ring had no room are in the interface's count only.
-        let of_interface = if self.options.tells_interface { self.interface.drops().send } else { 0 };
+        let of_interface =
+            if self.options.tells_interface { self.interface.drops().unwrap_or_default().send } else { 0 };
         let send_dropped = self.failed + of_interface;
         WireCounters { sent: self.sent, send_dropped, ..WireCounters::default() }
     }
