@@ -149,7 +149,7 @@ pub(crate) struct AfPacketOptions {
 pub(crate) struct RingOptions {
     /// Number of blocks, at least 2.
     pub blocks: u32,
-    /// Size of a block: a power of two from 4 KiB on that holds the largest frame.
+    /// Least size of a block: a power of two from 4 KiB on. Blocks are larger where the longest frame needs it.
     pub block_bytes: u32,
     /// A block is handed over after this time even if it is not full: the ring's latency. At low rates it also limits
     /// how long the receiver may sleep without loss, to `blocks` times this, regardless of free bytes.
@@ -225,9 +225,9 @@ impl AfPacket {
         let found = open::examine(&socket, interface)?;
         let (sender, mut mode) = open_sender(socket, interface, &found, &options)?;
         let mut receiver = Receiver::Nothing;
-        if let Some(ring) = &options.ring {
-            ring.check(found.mtu)?;
-            let (ring, socket) = open_ring(ring, interface, &found, options.promiscuous, group, &mut mode)?;
+        if let Some(ring) = options.ring.map(|ring| ring.for_mtu(found.mtu)) {
+            ring.check()?;
+            let (ring, socket) = open_ring(&ring, interface, &found, options.promiscuous, group, &mut mode)?;
             receiver = Receiver::Ring(ring, socket);
         } else if options.calls {
             let socket = open_calls(interface, &found, options, group, &mut mode)?;
@@ -508,17 +508,23 @@ impl Wire for AfPacket {
 }
 
 impl RingOptions {
-    fn check(&self, mtu: usize) -> Result<()> {
+    /// Returns the options with blocks that hold the longest frame, or what is kept of it, at an interface with this MTU.
+    fn for_mtu(self, mtu: usize) -> Self {
+        let frame = self.snap_bytes.map_or((mtu + ETHERNET).min(CAPABILITIES.frame_max), |bytes| bytes as usize);
+        let needed = u32::try_from((frame + BLOCK_HEAD).next_power_of_two()).unwrap_or(0);
+        RingOptions { block_bytes: self.block_bytes.max(needed), ..self }
+    }
+
+    fn check(&self) -> Result<()> {
         let RingOptions { blocks, block_bytes, retire_ms, snap_bytes, .. } = *self;
         if blocks < 2 || u64::from(blocks) * u64::from(block_bytes) > 1 << 31 {
             return Err(Error::config(format!(
                 "a receive ring of {blocks} blocks of {block_bytes} bytes: 2 blocks to 2 GiB are possible"
             )));
         }
-        let least = snap_bytes.map_or(mtu + ETHERNET, |bytes| bytes as usize) + BLOCK_HEAD;
-        if !block_bytes.is_power_of_two() || (block_bytes as usize) < least.max(4096) {
+        if !block_bytes.is_power_of_two() || block_bytes < 4096 {
             return Err(Error::config(format!(
-                "ring blocks of {block_bytes} bytes: a power of two from 4096 on that holds a frame ({least})"
+                "ring blocks of {block_bytes} bytes: their size is a power of two from 4096 on"
             )));
         }
         if !(1..=1000).contains(&retire_ms) {
@@ -567,5 +573,23 @@ impl RingOptions {
             ring.tell_stamps_of_the_card();
         }
         Ok(ring)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn blocks_of_a_ring_hold_the_longest_frame() {
+        for (mtu, bytes) in
+            [(1500, 65_536), (65_266, 65_536), (65_267, 131_072), (65_535, 131_072), (usize::MAX >> 1, 131_072)]
+        {
+            let ring = RingOptions::default().for_mtu(mtu);
+            assert_eq!(ring.block_bytes, bytes, "{mtu}");
+            ring.check().unwrap();
+            let kept = RingOptions { snap_bytes: Some(128), ..RingOptions::default() };
+            assert_eq!(kept.for_mtu(mtu).block_bytes, 65_536, "{mtu}");
+        }
     }
 }
