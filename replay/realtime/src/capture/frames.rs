@@ -260,18 +260,24 @@ fn record(
     Ok(RecordedFrames { totals: manifest.capture, validity, state, mode: listener.wire.mode() })
 }
 
-/// Completes the files of a capture whose frames are written, and adds their digests to the manifest.
+/// Completes the files of a capture whose frames are written, and adds their digests to the manifest. If the stream cannot be converted,
+/// it stays, and has its digest.
 fn finish_files(manifest: &mut CaptureManifest, plan: &RecordingPlan, dir: &Path) -> Result<()> {
     let by_host = manifest.capture.lost();
     let by_interface = manifest.capture.interface_dropped.saturating_sub(among_interfaces(plan, &manifest.capture));
     writer::note_drops(dir, Drops { unix_ns: clock::unix_ns(), by_interface, by_host })?;
     let files = &mut manifest.manifest.files;
-    if plan.parquet {
-        writer::convert(dir, files)?
-    } else {
-        writer::sign(dir, files)?
-    }
-    write_manifest(dir, manifest)
+    let converted = if plan.parquet { writer::convert(dir, files) } else { Ok(()) };
+    writer::sign(dir, files)?;
+    write_manifest(dir, manifest)?;
+    let stream = writer::stream_path(dir);
+    converted.map_err(|why| match why {
+        Error::Io { action, path, source } if path != stream => {
+            let what = format!("{source}; all recorded frames are in {}", stream.display());
+            Error::Io { action, path, source: std::io::Error::new(source.kind(), what) }
+        }
+        other => other,
+    })
 }
 
 /// Takes room on the disk for the last manifest, which a disk filled by the capture would refuse. The file has no name, so its room is

@@ -82,12 +82,13 @@ fn receiving_allocates_nothing() {
 }
 
 /// Supplies a number of frames at once, then nothing; a look at the wire fails from one on. With the path of the capture's stream, its
-/// ring drops a frame for each one that the writer has written.
+/// ring drops a frame for each one that the writer has written. With an obstacle, a folder of that name is made during the capture.
 #[derive(Default)]
 struct Burst {
     left: u64,
     looks: u64,
     stream: Option<PathBuf>,
+    obstacle: Option<PathBuf>,
 }
 
 impl Wire for Burst {
@@ -96,6 +97,9 @@ impl Wire for Burst {
     }
 
     fn receive(&mut self, most: usize, each: &mut dyn FnMut(Arrival<'_>)) -> Result<Found> {
+        if let Some(path) = self.obstacle.take() {
+            std::fs::create_dir(path).expect("a folder");
+        }
         let found = (most as u64).min(self.left);
         self.left -= found;
         (0..found).for_each(|_| each(Arrival { bytes: &[7; 60], len: 60, stamp_ns: None, lost: false }));
@@ -124,10 +128,15 @@ impl Wire for Burst {
 /// Captures from a burst with these limits; returns the outcome, and the manifest.
 fn captured(wire: Burst, limits: RecordingLimits) -> (Result<u64>, serde_json::Value) {
     let folder = tempfile::tempdir().expect("a folder");
-    captured_in(folder.path(), wire, limits)
+    captured_in(folder.path(), wire, limits, false)
 }
 
-fn captured_in(folder: &Path, wire: Burst, limits: RecordingLimits) -> (Result<u64>, serde_json::Value) {
+fn captured_in(
+    folder: &Path,
+    wire: Burst,
+    limits: RecordingLimits,
+    parquet: bool,
+) -> (Result<u64>, serde_json::Value) {
     let listen = Listen {
         queues: 1,
         card_stamps: false,
@@ -137,7 +146,7 @@ fn captured_in(folder: &Path, wire: Burst, limits: RecordingLimits) -> (Result<u
         ring: 64,
         allow_default_route: false,
     };
-    let plan = RecordingPlan { listen, limits, buffer_bytes: 256 << 20, pcapng: false, parquet: false };
+    let plan = RecordingPlan { listen, limits, buffer_bytes: 256 << 20, pcapng: false, parquet };
     let ended = capture_from(Listener::over(Box::new(wire)), &plan, folder, &AtomicBool::new(false), &mut |_, _| {});
     let manifest = std::fs::read(folder.join("manifest.json")).expect("a manifest");
     let counted = |totals: pktgen_realtime::capture::frames::RecordingTotals| {
@@ -160,9 +169,24 @@ fn what_a_ring_drops_after_the_last_frame_is_no_loss() {
     let folder = tempfile::tempdir().expect("a folder");
     let limits = RecordingLimits { count: Some(10), length: None, idle: None, wait: Wait::Spin };
     let wire = Burst { left: 20, looks: u64::MAX, stream: Some(folder.path().join("frames.arrows")) };
-    let (ended, manifest) = captured_in(folder.path(), wire, limits);
+    let (ended, manifest) = captured_in(folder.path(), wire, limits, false);
     assert_eq!((ended.expect("a capture"), &manifest["capture"]["kernel_dropped"]), (10, &0.into()), "{manifest}");
     assert_eq!(manifest["validity"]["valid"], true, "{manifest}");
+}
+
+/// Where it cannot be converted, the stream stays, whole and with its digest.
+#[test]
+fn what_is_not_converted_stays_as_a_stream() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let limits = RecordingLimits { count: Some(10), length: None, idle: None, wait: Wait::Spin };
+    let obstacle = Some(folder.path().join("frames.parquet"));
+    let wire = Burst { left: 10, looks: u64::MAX, obstacle, ..Burst::default() };
+    let (ended, manifest) = captured_in(folder.path(), wire, limits, true);
+    let stream = folder.path().join("frames.arrows");
+    assert!(ended.is_err_and(|why| why.to_string().contains(&stream.display().to_string())), "it stays");
+    assert_eq!((&manifest["state"], &manifest["validity"]["valid"]), (&"finished".into(), &true.into()));
+    let bytes = stream.metadata().expect("a stream").len();
+    assert_eq!(manifest["files"]["frames.arrows"]["bytes"], bytes, "{manifest}");
 }
 
 /// Whether it waits or not: what was taken is recorded, and the manifest says why it ended.
