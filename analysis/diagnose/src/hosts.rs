@@ -353,15 +353,13 @@ fn by_counters(evidence: &Evidence, receiver: &str, found: &mut Vec<CauseFound>,
             Ok(cause) => found.push(cause),
             Err(why) => unknown.push(why),
         },
-        (Some(into), Some(0)) => {
-            let (cause, certainty, more) = of_silent_device(evidence, into);
-            found.push(CauseFound::new(
-                cause,
-                certainty,
-                left,
-                proofs([told("in", into), told("out", 0)].into_iter().chain(more).collect()),
-            ));
-        }
+        (Some(into), Some(0)) => match of_silent_device(evidence, into) {
+            Ok((cause, certainty, more)) => {
+                let all = [told("in", into), told("out", 0)].into_iter().chain(more).collect();
+                found.push(CauseFound::new(cause, certainty, left, proofs(all)));
+            }
+            Err(why) => unknown.push(why),
+        },
         (Some(into), out) => {
             let out = out.map_or("does not say what it sent".into(), |out| format!("sent {out}"));
             // Losses shown by the balance of the link are a cause of their own.
@@ -422,32 +420,45 @@ fn lacks_workers(evidence: &Evidence, into: u64, summed: u64) -> bool {
         && out.is_multiple_of(into / workers)
 }
 
-/// Returns what counters show about a device that receives frames and sends none.
-fn of_silent_device(evidence: &Evidence, into: u64) -> (&'static crate::cause::Cause, Certainty, Option<EvidenceItem>) {
+/// Whether a device that received `into` contributions and summed `summed` may lack some, for faulty links or the end of a cut run. With
+/// duplicates, counts do not show that none is missing.
+fn may_lack(evidence: &Evidence, into: u64, summed: u64) -> bool {
+    let lacks = into.min(summed) < evidence.left();
+    lacks && (evidence.has_faulty_links() || evidence.is_cut()) || evidence.is_asked("fault_duplicate")
+}
+
+/// Returns what counters show about a device that receives frames and sends none, or what is not known.
+fn of_silent_device(
+    evidence: &Evidence,
+    into: u64,
+) -> Result<(&'static crate::cause::Cause, Certainty, Option<EvidenceItem>), String> {
     let unknown = evidence.device(UNKNOWN).filter(|(_, value)| *value > 0);
+    let counter = |name: &str, says: String| Some(EvidenceItem::new(format!("device counter {name}"), says));
     if let Some((name, value)) = unknown {
-        let proof = EvidenceItem::new(format!("device counter {name}"), format!("{value} of {into}"));
-        return (&WORKER_UNKNOWN, Certainty::Likely, Some(proof));
+        return Ok((&WORKER_UNKNOWN, Certainty::Likely, counter(name, format!("{value} of {into}"))));
     }
     let summed = evidence.device(&["merged", "contributions", "packets"]).filter(|(_, value)| *value > 0);
-    if let Some((name, value)) =
-        summed.filter(|(_, value)| evidence.is_results() && lacks_workers(evidence, into, *value))
-    {
+    let lacking = summed.filter(|(_, value)| evidence.is_results() && lacks_workers(evidence, into, *value));
+    if let Some((name, value)) = lacking {
         let says = format!("{value} of {into}: what it does not sum is as much as some workers sent");
-        return (&WORKER_UNKNOWN, Certainty::Likely, Some(EvidenceItem::new(format!("device counter {name}"), says)));
+        return Ok((&WORKER_UNKNOWN, Certainty::Likely, counter(name, says)));
     }
     let made = evidence.device(RESULTS).filter(|(_, value)| *value > 0);
     if let Some((name, value)) = made.filter(|_| evidence.is_results()) {
-        let proof =
-            EvidenceItem::new(format!("device counter {name}"), format!("{value}: results were made, and none came"));
-        return (&DEVICE_SILENT, Certainty::Certain, Some(proof));
+        let says = format!("{value}: results were made, and none came");
+        return Ok((&DEVICE_SILENT, Certainty::Certain, counter(name, says)));
     }
     match (evidence.is_results(), summed) {
+        (true, Some((name, value))) if may_lack(evidence, into, value) => Err(format!(
+            "what the device waits for: no sum was complete, {name} is {value} of {}, and faulty links or the end of the run lose \
+             contributions; lower transport.fault_*, raise capture.until",
+            evidence.left()
+        )),
         (true, Some((name, value))) => {
             let says = format!("{value}: contributions were summed, and no sum was complete");
-            (&WAITS_FOR_OTHERS, Certainty::Likely, Some(EvidenceItem::new(format!("device counter {name}"), says)))
+            Ok((&WAITS_FOR_OTHERS, Certainty::Likely, counter(name, says)))
         }
-        _ => (&DEVICE_SILENT, Certainty::Certain, None),
+        _ => Ok((&DEVICE_SILENT, Certainty::Certain, None)),
     }
 }
 
@@ -492,6 +503,28 @@ mod tests {
         assert_eq!(causes("virtual", true, ""), (vec![("device_silent", Certainty::Likely)], 0));
         assert_eq!(causes("virtual", true, lossy), (vec![], 1));
         assert_eq!(causes("virtual", false, lossy), (vec![], 1));
+    }
+
+    /// A sum lacks what a link lost or a cut left on the way. A device that has all contributions and waits is at fault.
+    #[test]
+    fn a_device_waits_for_contributions_that_were_lost() {
+        let causes = |config: &str, cut: bool, summed: u64| {
+            let mut manifest = manifest(&[0; 4]);
+            (manifest.family, manifest.config) = (Some(Family::Results), config.to_owned());
+            manifest.validity.notes.extend(cut.then_some(Note::CutOff { in_flight: 1 }));
+            manifest.counters.device.extend([("packets".to_owned(), summed), ("results".to_owned(), 0)]);
+            let mut evidence = Evidence::of(std::path::Path::new(""), manifest);
+            evidence.sent.sent_ps = vec![Some(0); 4];
+            let (mut found, mut unknown) = (Vec::new(), Vec::new());
+            silence(&evidence, None, &mut found, &mut unknown);
+            (found.iter().map(|found| found.cause.code).collect::<Vec<_>>(), unknown.len())
+        };
+        let (lossy, doubling) = ("[transport]\nfault_loss = 0.3\n", "[transport]\nfault_duplicate = 0.3\n");
+        for (config, cut, summed) in [("", false, 4), (lossy, false, 4), ("", true, 4), ("", false, 3)] {
+            assert_eq!(causes(config, cut, summed), (vec!["waits_for_others"], 0), "{config} {cut} {summed}");
+        }
+        let undecided = [causes(lossy, false, 3), causes(doubling, false, 4), causes("", true, 3)];
+        assert!(undecided.iter().all(|(causes, unknown)| causes.is_empty() && *unknown == 1), "{undecided:?}");
     }
 
     /// A device of which no result matches is no better than one of which some do not.
