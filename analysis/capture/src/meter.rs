@@ -493,6 +493,7 @@ impl Meter {
             totals.delivered(event);
             totals.results += 1;
             totals.results_of_all += u64::from(of_all);
+            totals.aggregates |= event.sight.count > 1;
             totals.ageless += 1;
             totals.represented += u64::from(event.sight.count);
             totals.transmitted += u64::from(event.sight.count);

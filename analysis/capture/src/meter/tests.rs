@@ -54,6 +54,50 @@ fn contributions_of_workers_that_no_sender_shows_are_a_proof() {
     }
 }
 
+/// Results do not name their contributors: one that sent again may be in two of them, unless each has all workers.
+#[test]
+fn results_may_hold_what_was_sent_again() {
+    let formats = all().protocols.formats;
+    let distinct = |name: &str, again: bool, results: [(u32, u16); 2]| {
+        let format = formats.iter().position(|known| known.name() == name).expect("a format") as u8;
+        let mut meter = Meter::new(formats, true, 1 << 20);
+        let mut t = 0;
+        let mut add = |side, what, worker, seq, count| {
+            let sight = Sight {
+                what,
+                cluster: 0,
+                worker: Some(worker),
+                seq,
+                round: 0,
+                attempt: 0,
+                generation: None,
+                count,
+                elements: 64,
+            };
+            t += 1;
+            meter.add(&Event { t, side, bytes: 300, format, sight, content: 0 }).expect("it is added");
+        };
+        for (seq, worker) in [(0, 0), (0, 1), (1, 0), (1, 1)] {
+            add(Side::Sender, What::Update, worker, seq, 1);
+        }
+        if again {
+            add(Side::Sender, What::Update, 0, 1, 1);
+        }
+        for (seq, count) in results {
+            add(Side::Server, What::Result, 0, seq, count);
+        }
+        meter.count_contributors();
+        assert_eq!(meter.totals.resent, u64::from(again), "{name}");
+        meter.totals.distinct()
+    };
+    // Two whole blocks; one whole, then of one contribution; two of one contribution each.
+    let [whole, twice, single] = [[(0, 2), (1, 2)], [(1, 2), (1, 1)], [(0, 1), (1, 1)]];
+    let trio = |again| [whole, twice, single].map(|results| distinct("trio_ml", again, results));
+    assert_eq!(trio(false), [Some(4), Some(3), Some(2)]);
+    assert_eq!(trio(true), [None, None, Some(2)]);
+    assert_eq!([false, true].map(|again| distinct("switchml", again, single)), [Some(4), Some(4)]);
+}
+
 /// Only a worker beyond the limit is refused: packets of those that are known are counted still.
 #[test]
 fn as_many_workers_as_may_be_are_counted() {
