@@ -24,6 +24,7 @@ pub(crate) fn wired(plan: &Plan, settings: &CertifySettings) -> Result<ProbeGrou
         late: settings.late(true),
         patience: settings.patience.ps(),
         output: output(plan)?,
+        links: Vec::new(),
         hot: hot(plan),
         keys: Document::parse(&plan.spec.config, "the resolved experiment")?,
     })
@@ -43,6 +44,7 @@ pub(crate) fn at_node(plan: &Plan, late: Time) -> Result<ProbeGround> {
         late,
         patience: 0,
         output: None,
+        links: Vec::new(),
         hot: hot(plan),
         keys: Document::parse(&plan.spec.config, "the resolved experiment")?,
     })
@@ -57,9 +59,15 @@ fn hot(plan: &Plan) -> Option<u32> {
 fn output(plan: &Plan) -> Result<Option<Link>> {
     let topology = &plan.parts.topology;
     let Some(server) = topology.servers().next() else { return Ok(None) };
+    let port = topology.routes().port(only_device(topology)?, server);
+    Ok(links(plan)?.into_iter().nth(usize::from(port)))
+}
+
+/// Returns the links of the device's ports.
+pub(crate) fn links(plan: &Plan) -> Result<Vec<Link>> {
+    let topology = &plan.parts.topology;
     let node = only_device(topology)?;
-    let port = topology.routes().port(node, server);
-    Ok(topology.ports(node).nth(usize::from(port)).map(|(_, link)| link.clone()))
+    Ok(topology.ports(node).map(|(_, link)| link.clone()).collect())
 }
 
 /// Returns the addresses on the wire, including those of strangers.

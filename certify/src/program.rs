@@ -14,7 +14,7 @@ use pktgen_engine::target::device::Device;
 use pktgen_realtime::driver::real_time::only_device;
 use pktgen_realtime::plan::Plan;
 
-use crate::ground::at_node;
+use crate::ground::{at_node, links};
 
 /// Time between two input frames.
 const APART: Time = 10 * NS;
@@ -48,7 +48,7 @@ impl<'a> ProgramBench<'a> {
         make: impl Fn() -> Result<Plan> + 'a,
     ) -> Result<(Self, ProbeGround)> {
         let plan = make()?;
-        let ground = at_node(&plan, late)?;
+        let ground = ProbeGround { links: links(&plan)?, ..at_node(&plan, late)? };
         let rig = Rig::of(plan, suite)?;
         Ok((ProgramBench { make: Box::new(make), suite, rig, now: 0 }, ground))
     }

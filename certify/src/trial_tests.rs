@@ -124,6 +124,7 @@ fn ground() -> ProbeGround {
         workers: Population::regular(1, 1).into(),
         late: 0,
         output: None,
+        links: Vec::new(),
         patience: 0,
         frame_bytes: 256,
         hot: None,

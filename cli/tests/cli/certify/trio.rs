@@ -23,6 +23,10 @@ fn our_router_conforms_in_virtual_time() {
         (&["target.tombstones=true", "target.chip=none"], &["trio-ml-jobs", "trio-ml-patient"]),
         // It notifies of every straggler.
         (&["target.straggler_min=1", "target.straggler_interval=1ms"], &["trio-ml-jobs", "trio-ml-patient"]),
+        // Results that are long under way, and as many as wait for a slow link.
+        (&["topology.delay=10ms"], &["trio-ml-jobs", "trio-ml-patient"]),
+        (&["target.timeout=1ms", "topology.delay=2ms"], &["trio-ml-jobs", "trio-ml-patient"]),
+        (&["topology.host_rate=2Mbps"], &["trio-ml-jobs", "trio-ml-patient"]),
         (
             &["workload.jobs=2", "target.mitigation=false"],
             &[

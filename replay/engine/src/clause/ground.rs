@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use pktgen_core::config::{Document, Value};
-use pktgen_core::time::{Serialiser, Time};
+use pktgen_core::time::{NEVER, Serialiser, Time};
 use pktgen_core::topology::{Link, Population};
 
 /// The known properties of the device under test and its surroundings.
@@ -23,6 +23,8 @@ pub struct ProbeGround {
     pub patience: Time,
     /// On wires, the link behind the device's output towards the server, according to the experiment.
     pub output: Option<Link>,
+    /// The links of the device's ports, if frames are observed at their far ends; empty if at the device itself, or on wires.
+    pub links: Vec<Link>,
     /// Number of hot parameters of a job in sparse training.
     pub hot: Option<u32>,
     /// The experiment with all defaults: the declared properties of the device.
@@ -40,7 +42,20 @@ impl ProbeGround {
 
     /// Returns the time that a frame of `bytes` occupies the device's output, according to the experiment; on wires only.
     pub fn busy(&self, bytes: usize) -> Option<Time> {
-        self.output.as_ref().map(|link| Serialiser::new(link.rate, link.overhead).take(bytes as u32))
+        self.output.as_ref().map(|link| lasts(link, bytes))
+    }
+
+    /// Returns the time from the start of a frame of `bytes` at a port to its observation; 0 if it is observed at the device.
+    pub fn on_link(&self, port: u16, bytes: usize) -> Time {
+        self.links.get(usize::from(port)).map_or(0, |link| lasts(link, bytes) + link.delay)
+    }
+
+    /// Returns the time within which this many frames that leave at once through one port are observed: the longest of all ports.
+    pub fn on_links(&self, frames: usize) -> Time {
+        let last = |link: &Link| {
+            lasts(link, self.frame_bytes).saturating_mul(frames as Time).saturating_add(link.delay)
+        };
+        self.links.iter().map(last).max().unwrap_or(0).min(NEVER / 4)
     }
 
     /// Returns a flag of the experiment; false if it is not set.
@@ -88,4 +103,9 @@ impl ProbeGround {
         all.retain(|cluster| self.workers.cluster_of.contains(cluster));
         all
     }
+}
+
+/// Returns the time that a frame of `bytes` occupies a link.
+fn lasts(link: &Link, bytes: usize) -> Time {
+    Serialiser::new(link.rate, link.overhead).take(bytes as u32)
 }

@@ -29,6 +29,7 @@ fn ground(more: &str) -> ProbeGround {
         server: Some(SERVER),
         late: 100 * MS,
         output: None,
+        links: Vec::new(),
         patience: 0,
         frame_bytes: 1500,
         hot: Some(HOT),

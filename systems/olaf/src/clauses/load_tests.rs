@@ -19,6 +19,7 @@ fn ground(clusters: u16, workers: u32) -> ProbeGround {
         workers: Arc::new(workers),
         late: 0,
         output: None,
+        links: Vec::new(),
         patience: 0,
         frame_bytes: 256,
         hot: None,

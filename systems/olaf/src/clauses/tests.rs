@@ -417,6 +417,7 @@ fn with_threshold(threshold: &str) -> ProbeGround {
         server: Some(SERVER),
         late: 100 * MS,
         output: Some(link("1.4Mbps")),
+        links: Vec::new(),
         patience: 0,
         frame_bytes: 512,
         hot: None,

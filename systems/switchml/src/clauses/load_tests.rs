@@ -20,6 +20,7 @@ fn ground(workers: u32, pool: u16) -> ProbeGround {
         server: None,
         late: 0,
         output: None,
+        links: Vec::new(),
         patience: 0,
         frame_bytes: 308,
         hot: None,

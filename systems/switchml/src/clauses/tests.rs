@@ -439,6 +439,7 @@ fn ground(on_cable: bool, pool: u16) -> ProbeGround {
         server: None,
         late: 100 * MS,
         output: None,
+        links: Vec::new(),
         patience: 0,
         frame_bytes: 308,
         hot: None,

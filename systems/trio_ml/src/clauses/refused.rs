@@ -1,6 +1,6 @@
 //! Clauses on frames that must not contribute to a sum: from strangers, of unknown jobs, truncated, or of another type.
 
-use super::router::{Router, Spot, elements, timeout, with_router};
+use super::router::{Router, Spot, aging, elements, with_router};
 use crate::format::{HEADER, PORT};
 use pktgen_engine::clause::{Clause, ClauseBreach, LONGER, ProbeGround, ProbeResult, checks};
 use pktgen_wire::wire::frame::{HEAD, SERVER_IP, Template, refit, worker_ip};
@@ -157,8 +157,8 @@ fn unknown_job(router: &mut Router) -> ProbeResult<()> {
     let (order, parts) = (router.any_order(), router.parts());
     router.send_all(&order, &spot, &parts)?;
     let mut out = router.settle()?;
-    if let Some(timeout) = timeout(router.probe.ground) {
-        out.extend(router.pass(3 * timeout)?);
+    if let Some(span) = aging(router.probe.ground, 1) {
+        out.extend(router.pass(span)?);
     }
     if !out.is_empty() {
         return Err(ClauseBreach::stop(format!("{spot}: frames after contributions of an unknown job"), 0, out.len()));

@@ -13,6 +13,7 @@ use pktgen_engine::clause::{ClauseBreach, ClauseProbe, ProbeFrame, ProbeGround, 
 use pktgen_wire::wire::frame::{Datagram, HEAD, Ip, SERVER_IP, Template, group_ip, source_ip, worker_ip};
 use pktgen_wire::wire::integers::emit_values;
 
+use super::stragglers::BLOCKS;
 use crate::format::{AGED, FRAME_MIN, HEADER, Header, PORT, STRAGGLER, frame_bytes, values};
 
 /// Key in a probe's memory besides the next block of each job: an earlier probe may have left blocks in progress.
@@ -75,6 +76,12 @@ pub(super) fn timeout(ground: &ProbeGround) -> Option<Time> {
     ground.flag("target.mitigation").then_some(timeout)
 }
 
+/// Returns the time within which so many blocks in progress have timed out, and their results have come; `None` without mitigation.
+pub(super) fn aging(ground: &ProbeGround, blocks: usize) -> Option<Time> {
+    // At most one copy per worker and block, through one port.
+    timeout(ground).map(|timeout| 3 * timeout + ground.on_links(blocks * ground.workers.len()))
+}
+
 /// Returns the number of gradients of a whole block in the experiment.
 pub(super) fn elements(ground: &ProbeGround) -> u16 {
     let room = (ground.frame_bytes.saturating_sub(HEAD + HEADER) / 4) as i64;
@@ -87,9 +94,9 @@ pub(super) fn with_router(
     act: impl FnOnce(&mut Router) -> ProbeResult<()>,
 ) -> ProbeResult<()> {
     if probe.memory.insert(UNFINISHED, 1).is_some()
-        && let Some(timeout) = timeout(probe.ground)
+        && let Some(span) = aging(probe.ground, BLOCKS)
     {
-        probe.pass(3 * timeout)?;
+        probe.pass(span)?;
     }
     let acted = act(&mut Router::of(probe, 0)?);
     let ground = probe.ground;
@@ -271,10 +278,10 @@ impl<'p, 'a> Router<'p, 'a> {
         }
     }
 
-    /// Checks that no result of this block, of which `what` holds, arrives for three timeouts; later frames open it.
+    /// Checks that no result of this block, of which `what` holds, leaves for three timeouts; later frames open it.
     pub(super) fn ages_nothing(&mut self, spot: &Spot, what: &str) -> ProbeResult<()> {
-        if let Some(timeout) = timeout(self.probe.ground) {
-            let out = self.pass(3 * timeout)?;
+        if let Some(span) = aging(self.probe.ground, 1) {
+            let out = self.pass(span)?;
             let results = out.into_iter().filter_map(|frame| read(frame).ok());
             let own = results.filter(|answer| answer.from.0 == SERVER_IP && answer.is_of(spot)).count();
             if own > 0 {
@@ -287,8 +294,8 @@ impl<'p, 'a> Router<'p, 'a> {
 
     /// Waits until what is in progress must have timed out: nothing of it leaves during later probes.
     pub(super) fn ages_all(&mut self) -> ProbeResult<()> {
-        if let Some(timeout) = timeout(self.probe.ground) {
-            self.pass(3 * timeout)?;
+        if let Some(span) = aging(self.probe.ground, BLOCKS) {
+            self.pass(span)?;
         }
         self.begins_anew();
         Ok(())
@@ -347,7 +354,9 @@ impl<'p, 'a> Router<'p, 'a> {
     pub(super) fn results_beside(&mut self, spot: &Spot) -> ProbeResult<Vec<Answer>> {
         let Some(calm) = self.calm() else { return self.results(spot) };
         self.in_time()?;
-        let (most, mut waited) = ((3 * calm).max(self.probe.ground.patience), 0);
+        let ground = self.probe.ground;
+        let most = (3 * calm).max(ground.patience) + ground.on_links(ground.workers.len());
+        let mut waited = 0;
         while waited < most {
             let frames = self.pass(calm)?;
             waited += calm;
@@ -393,44 +402,46 @@ impl<'p, 'a> Router<'p, 'a> {
     }
 
     /// Lets a block without some workers time out: returns its partial results, and limits of the time from the last
-    /// contribution to these. Others of earlier generations or blocks may come before.
+    /// contribution to the departure of these. Others of earlier generations or blocks may come before.
     pub(super) fn aged(&mut self, spot: &Spot, before: Time) -> ProbeResult<(Vec<Answer>, Time, Time)> {
         self.in_time()?;
         let timeout = timeout(self.probe.ground).unwrap_or(MS);
-        let sent = self.probe.last_sent();
+        let (sent, ground) = (self.probe.last_sent(), self.probe.ground);
+        let on_links = ground.on_links(ground.workers.len());
         let (mut frames, mut waited): (Vec<ProbeFrame>, Time) = (Vec::new(), 0);
         let has_come = |frames: &[ProbeFrame]| frames.iter().filter_map(named).any(|name| name == spot.name());
-        while !has_come(&frames) && waited < 4 * timeout + self.probe.ground.patience {
+        while !has_come(&frames) && waited < 4 * timeout + ground.patience + on_links {
             frames.extend(self.pass(timeout / 4)?);
             waited += timeout / 4;
         }
         // The copies for other ports.
-        frames.extend(self.pass(timeout / 4)?);
+        frames.extend(self.pass(timeout / 4 + on_links)?);
         self.since = None;
         let answers: Vec<_> = frames.into_iter().map(read).collect::<ProbeResult<_>>()?;
         let expected = format!("a partial result within {}", Span::from_ps(2 * timeout));
         let own = own(&answers, spot, &expected, || format!("none within {}", Span::from_ps(waited)))?;
-        let first = own.iter().map(|answer| answer.frame.t).min().unwrap_or(before);
+        let left = |frame: &ProbeFrame| frame.t - ground.on_link(frame.port, frame.bytes.len());
+        let first = own.iter().map(|answer| left(&answer.frame)).min().unwrap_or(before);
         Ok((own, (first - sent).max(0), first - before))
     }
 
     /// Lets blocks without some workers time out; returns the partial results of each.
     pub(super) fn all_aged(&mut self, spots: &[Spot]) -> ProbeResult<Vec<Vec<Answer>>> {
         self.in_time()?;
-        let timeout = timeout(self.probe.ground).unwrap_or(MS);
-        let frames = self.pass(3 * timeout + self.probe.ground.patience)?;
+        let span = aging(self.probe.ground, spots.len()).unwrap_or(3 * MS);
+        let frames = self.pass(span + self.probe.ground.patience)?;
         self.since = None;
         let answers: Vec<_> = frames.into_iter().map(read).collect::<ProbeResult<_>>()?;
         let of = |spot: &Spot| {
-            own(&answers, spot, "a partial result", || format!("none within {}", Span::from_ps(3 * timeout)))
+            own(&answers, spot, "a partial result", || format!("none within {}", Span::from_ps(span)))
         };
         spots.iter().map(of).collect()
     }
 
     /// Returns the results of this block, if any, that leave until what was just sent must have timed out.
     pub(super) fn late_results(&mut self, spot: &Spot) -> ProbeResult<Vec<Answer>> {
-        let timeout = timeout(self.probe.ground).unwrap_or(MS);
-        let frames = self.pass(3 * timeout + self.probe.ground.patience)?;
+        let span = aging(self.probe.ground, 1).unwrap_or(3 * MS);
+        let frames = self.pass(span + self.probe.ground.patience)?;
         self.since = None;
         let answers: Vec<_> = frames.into_iter().map(read).collect::<ProbeResult<_>>()?;
         Ok(answers.into_iter().filter(|answer| answer.is_of(spot)).collect())

@@ -10,13 +10,13 @@ use pktgen_engine::clause::checks::{headers_fit, same, wrapping_sum};
 use pktgen_engine::clause::{Clause, ClauseBreach, ProbeGround, ProbeResult, ProbeStop};
 
 /// Number of blocks that time out together.
-const BLOCKS: usize = 16;
+pub(super) const BLOCKS: usize = 16;
 
 /// Common parts of these clauses.
 const AGING: Clause = Clause {
     precondition: "target.mitigation = true; two workers or more",
     exempt: never_ages,
-    observation: "all ports, for four timeouts at most",
+    observation: "all ports, for four timeouts at most and the time on their links",
     error: "on wires a device that is late by less than the host's own lateness is not found",
     ..Clause::BASE
 };
@@ -27,7 +27,7 @@ pub(super) static CLAUSES: &[Clause] = &[
         title: "a block that lacks a worker ages in time",
         rule: "A block that no packet touched for the timeout ages: its partial result leaves one to two timeouts behind the last contribution (§5, Figure 14).",
         stimulus: "contributions of all workers but one",
-        oracle: "a result of the block, one to two timeouts later; a tenth of a timeout and half a millisecond more are the chip's",
+        oracle: "a result of the block, one to two timeouts later; a tenth of a timeout and half a millisecond more are the chip's, and in virtual time the time on the port's link does not count",
         probe: |probe| with_router(probe, in_time),
         ..AGING
     },

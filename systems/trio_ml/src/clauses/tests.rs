@@ -484,6 +484,7 @@ fn ground_with(elements: usize, timers: bool, on_cable: bool) -> ProbeGround {
         server: None,
         late: 100 * MS,
         output: None,
+        links: Vec::new(),
         patience: 0,
         frame_bytes: HEAD + HEADER + 4 * VALUES,
         hot: None,

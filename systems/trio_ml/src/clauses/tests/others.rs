@@ -1,4 +1,7 @@
-//! Frames that a right router sends beside the results of a clause's blocks.
+//! Frames that a right router sends beside the results of a clause's blocks, and results that are long under way.
+
+use pktgen_core::topology::Link;
+use pktgen_core::units::Size;
 
 use super::*;
 
@@ -71,6 +74,41 @@ fn a_removed_straggler_leaves_clauses_undecided() {
             Err(ProbeStop::Undecidable(why)) => assert!(notifies && why.contains("target.remove_stragglers"), "{why}"),
             Err(ProbeStop::Breach(_)) => assert!(!notifies),
             other => panic!("{notifies}: {other:?}"),
+        }
+    }
+}
+
+/// Results are observed at the ends of links: a router is judged by the times at which they leave it.
+#[test]
+fn the_time_on_links_is_not_the_time_of_a_router() {
+    let link = Link {
+        from: 0,
+        to: 1,
+        rate: "400Gbps".parse().unwrap(),
+        delay: 2 * TIMEOUT,
+        overhead: Size::from_bytes(0),
+        slots: None,
+    };
+    let links = vec![link; usize::from(JOBS) * WORKERS];
+    let ended = |defect: Defect, id: &str, seed: u64| {
+        let ground = ProbeGround { links: links.clone(), ..ground(true, false) };
+        let mut bench = Delayed { router: naive(defect), by: 2 * TIMEOUT, held: Vec::new() };
+        let (clause, mut memory) = (clause_named(id), ProbeMemory::new());
+        let mut probe = ClauseProbe::new(&ground, &mut memory, &mut bench, Seed(seed), (clause.id, 0, 0)).unwrap();
+        (clause.probe)(&mut probe)
+    };
+    for seed in 0..10 {
+        for id in ["trio-ml-aged", "trio-ml-partial", "trio-ml-partial-receivers"] {
+            let ended = ended(Defect::None, id, seed);
+            assert!(ended.is_ok(), "{id} {seed}: {ended:?}");
+        }
+        for (defect, id) in [
+            (Defect::AgesEarly, "trio-ml-aged"),
+            (Defect::AgesLate, "trio-ml-aged"),
+            (Defect::NeverAges, "trio-ml-partial"),
+        ] {
+            let ended = ended(defect, id, seed);
+            assert!(matches!(ended, Err(ProbeStop::Breach(_))), "{defect:?} {seed}: {ended:?}");
         }
     }
 }
