@@ -16,19 +16,20 @@ struct Known {
     seq: u32,
 }
 
-/// Partial results that are remembered: more than a network has copies of under way.
-const PARTIALS: usize = 1 << 16;
+/// Results that are remembered beside the two latest of each place: more than a network has copies of under way.
+const OTHERS: usize = 1 << 16;
 
 const NONE: Known = Known { packet: PacketId::NOBODY, digest: 0, seq: 0 };
 
 /// The latest delivered results of a run, by place: a job and a block.
 pub(super) struct Copies {
-    /// Two are enough: a worker has the result before when it contributes to the next, so what is older than both has arrived, and comes
-    /// once more, however late.
+    /// The two latest of each place, the later one first. A worker has a result before it contributes to the next one: what is older
+    /// than both has arrived before, if it is whole.
     known: Vec<[Known; 2]>,
-    /// The latest [`PARTIALS`] partial results that came, and their order: nobody waits for them, so they and their copies may come behind
-    /// later ones.
-    partials: HashSet<PacketId>,
+    /// The latest [`OTHERS`] results that `known` does not tell from copies, and their order. All partial results are among them: a block
+    /// has any number of these, and workers do not wait for them, so they and their copies may arrive behind later results. Whole results
+    /// are among them if others of the same block displaced them.
+    others: HashSet<PacketId>,
     order: VecDeque<PacketId>,
     /// Whether copies are compared. Devices of this program share the bytes of all copies.
     compared: bool,
@@ -41,8 +42,8 @@ pub(super) struct Copies {
 impl Copies {
     /// Copies at `places` places; `compared` if the device is external, `partial` if one packet may open two results.
     pub(super) fn new(places: usize, compared: bool, partial: bool) -> Self {
-        let (known, partials) = (vec![[NONE; 2]; places], HashSet::new());
-        Copies { known, partials, order: VecDeque::new(), compared, partial, unlike: 0, first: None }
+        let (known, others) = (vec![[NONE; 2]; places], HashSet::new());
+        Copies { known, others, order: VecDeque::new(), compared, partial, unlike: 0, first: None }
     }
 
     /// Notes a result, by its place and packet, that arrived at `worker` with these `values`; returns whether it is the first copy.
@@ -54,39 +55,42 @@ impl Copies {
         head: &ResultHead,
         values: impl FnOnce() -> &'a [u8],
     ) -> bool {
-        let known = &mut self.known[place];
-        let earlier = known.iter().find(|known| known.packet == packet).copied();
-        if earlier.is_some() && !self.compared {
+        let [newest, second] = self.known[place];
+        if let Some(earlier) = [newest, second].into_iter().find(|known| known.packet == packet) {
+            if self.compared && earlier.digest != of(head, values()) && !(self.partial && head.degraded) {
+                self.unlike += 1;
+                self.first.get_or_insert((worker, head.seq));
+            }
             return false;
         }
-        let is_old = known[1].packet != PacketId::NOBODY && known.iter().all(|known| head.seq < known.seq);
-        if earlier.is_none() && is_old {
-            return head.degraded && self.is_new_partial(packet);
+        let is_old = head.seq < second.seq;
+        let is_new = match head.degraded {
+            true => self.remember(packet),
+            false => !is_old && (head.seq > second.seq || !self.others.contains(&packet)),
+        };
+        if is_old || !is_new {
+            return is_new;
         }
         let digest = if self.compared { of(head, values()) } else { 0 };
-        let Some(earlier) = earlier else {
-            *known = [Known { packet, digest, seq: head.seq }, known[0]];
-            if head.degraded {
-                self.is_new_partial(packet);
-            }
-            return true;
-        };
-        if earlier.digest != digest && !(self.partial && head.degraded) {
-            self.unlike += 1;
-            self.first.get_or_insert((worker, head.seq));
+        let latest = Known { packet, digest, seq: head.seq };
+        let known = if head.seq < newest.seq { [newest, latest] } else { [latest, newest] };
+        self.known[place] = known;
+        // The displaced result does not count as old if the remaining two are not later.
+        if second.packet != PacketId::NOBODY && second.seq == known[1].seq {
+            self.remember(second.packet);
         }
-        false
+        true
     }
 
-    /// Remembers a partial result; returns whether it had not come.
-    fn is_new_partial(&mut self, packet: PacketId) -> bool {
-        if !self.partials.insert(packet) {
+    /// Remembers a result beside the two latest of its place; returns whether it was not there.
+    fn remember(&mut self, packet: PacketId) -> bool {
+        if !self.others.insert(packet) {
             return false;
         }
-        if self.order.len() == PARTIALS
+        if self.order.len() == OTHERS
             && let Some(oldest) = self.order.pop_front()
         {
-            self.partials.remove(&oldest);
+            self.others.remove(&oldest);
         }
         self.order.push_back(packet);
         true
@@ -165,9 +169,43 @@ mod tests {
         // One that was in time, and whose copy comes behind two later ones.
         assert!(of((1, 24), true) && of((0, 32), false) && of((0, 40), false) && !of((1, 24), true));
         assert_eq!(copies.fault(), None);
-        for seq in 0..2 * PARTIALS as u32 {
+        for seq in 0..2 * OTHERS as u32 {
             assert!(copies.is_first((0, PacketId::new(2, seq, 0)), 0, &head(seq, 2, true), || &[0; 4]));
         }
-        assert_eq!((copies.partials.len(), copies.order.len()), (PARTIALS, PARTIALS));
+        assert_eq!((copies.others.len(), copies.order.len()), (OTHERS, OTHERS));
+    }
+    /// A block whose contributions are more than a timeout apart has a partial result of each, and copies of them at slower hosts.
+    #[test]
+    fn every_partial_result_of_a_block_is_delivered_once() {
+        for compared in [true, false] {
+            let mut copies = Copies::new(1, compared, false);
+            let mut is_first = |worker, seq, count| {
+                let packet = PacketId::new(worker, seq, 0);
+                copies.is_first((0, packet), 0, &head(seq, count, count < 4), || &[0; 4])
+            };
+            for seq in [0, 1] {
+                assert!((0..4).all(|worker| is_first(worker, seq, 1)), "the results of block {seq}");
+                assert!((0..4).all(|worker| !is_first(worker, seq, 1)), "copies of those of block {seq}");
+            }
+            assert!((0..4).all(|worker| !is_first(worker, 0, 1)), "copies behind those of a later block");
+            assert!(is_first(0, 2, 4) && is_first(0, 3, 4) && !is_first(3, 1, 1) && !is_first(0, 2, 4));
+            assert_eq!(copies.fault(), None);
+        }
+    }
+
+    /// Contributions that are repeated make partial results of a block that has a whole one.
+    #[test]
+    fn partial_results_do_not_displace_whole_ones() {
+        let mut copies = Copies::new(1, false, true);
+        let mut is_first = |worker, seq, attempt, count| {
+            let packet = PacketId::new(worker, seq, attempt);
+            copies.is_first((0, packet), 0, &head(seq, count, count < 4), || &[0; 4])
+        };
+        assert!(is_first(0, 0, 0, 4) && (0..4).all(|worker| is_first(worker, 0, 1, 1)));
+        assert!(!is_first(0, 0, 0, 4), "a copy behind partial results of its block");
+        assert!(is_first(1, 0, 2, 4), "a whole result behind partial ones");
+        assert!(is_first(0, 1, 0, 4) && is_first(2, 0, 2, 1) && is_first(3, 0, 2, 1) && !is_first(0, 1, 0, 4));
+        assert!(!is_first(0, 0, 0, 4) && !is_first(1, 0, 2, 4), "copies behind a later block");
+        assert!(is_first(0, 2, 0, 4) && !is_first(1, 0, 2, 4) && !is_first(0, 1, 0, 4));
     }
 }
