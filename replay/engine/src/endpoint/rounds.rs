@@ -324,17 +324,20 @@ impl<P: RoundProtocol> Rounds<P> {
             host.foreign += 1;
             return pool.release(frame.buffer);
         }
-        let mut again = false;
+        let (mut taken, mut again) = (false, false);
         for i in 0..self.roster.hearers.len() {
             let worker = self.roster.hearers[i];
             match self.hear(worker, &head, frame, host) {
-                Arrived::First => self.protocol.heard(worker, pool.payload(frame)),
+                Arrived::First => {
+                    taken = true;
+                    self.protocol.heard(worker, pool.payload(frame));
+                }
                 Arrived::Again => again = true,
             }
             self.reschedule(worker);
         }
         host.frames_again += u64::from(again);
-        self.deliver(node, &head, frame, pool, host);
+        self.deliver(node, &head, frame, taken, pool, host);
     }
 
     fn hear(&mut self, worker: u32, head: &ResultHead, frame: &Frame, host: &mut Host) -> Arrived {
@@ -358,10 +361,20 @@ impl<P: RoundProtocol> Rounds<P> {
         arrived
     }
 
-    /// Delivers the first copy of a result, unless its parts are delivered to a server.
-    fn deliver(&mut self, node: NodeId, head: &ResultHead, frame: &Frame, pool: &mut Pool, host: &mut Host) {
-        let blocks = self.layout.packets();
-        let slot = usize::from(frame.cluster) * blocks as usize + (head.seq % blocks) as usize;
+    /// Delivers the first copy of a result, unless its parts are delivered to a server; `taken` if a worker that it reached had none of its
+    /// block.
+    fn deliver(
+        &mut self,
+        node: NodeId,
+        head: &ResultHead,
+        frame: &Frame,
+        taken: bool,
+        pool: &mut Pool,
+        host: &mut Host,
+    ) {
+        let (blocks, per_job) = (self.layout.packets(), self.layout.dense.workers_per_job());
+        let (iteration, block) = (head.seq / blocks, head.seq % blocks);
+        let slot = usize::from(frame.cluster) * blocks as usize + block as usize;
         let values = || self.facts.protocol.values(pool.payload(frame));
         let worker = self.roster.hearers[0];
         if !self.copies.is_first((slot, frame.packet), worker, head, values) {
@@ -373,8 +386,11 @@ impl<P: RoundProtocol> Rounds<P> {
         }
         // A result does not contain the generation times of its parts.
         let mut row = Received { newest_seq: head.seq, count: head.count, ..roster::received_in_training(frame, node) };
+        // Workers at other hosts receive copies: it is too late only if all workers of the job have a result of the block.
+        let mut own = self.workers.iter().skip(usize::from(frame.cluster) * per_job as usize).take(per_job as usize);
+        row.accepted = taken || own.any(|worker| worker.needs(iteration, block));
         // Workers scale by it: a wrong one spoils what is sent a window later.
-        let of_all = u32::from(head.count) == self.layout.dense.workers_per_job();
+        let of_all = u32::from(head.count) == per_job;
         if self.facts.external && of_all && !self.layout.has_exponent(frame.cluster, head.seq, head.exponent) {
             row.sum_ok = SumOk::No;
         }

@@ -454,13 +454,22 @@ impl Worker {
         iteration < self.iteration || (iteration == self.iteration && self.left_at[block as usize] != NEVER)
     }
 
+    /// Returns the number of iterations from its own to this one; `None` if it has ended this one.
+    fn ahead(&self, iteration: u32) -> Option<u32> {
+        iteration.checked_sub(self.iteration).filter(|_| self.phase != Phase::Done)
+    }
+
+    /// Returns whether it has no result of a block yet.
+    pub fn needs(&self, iteration: u32, block: u32) -> bool {
+        let has = |ahead: u32| self.rounds.get(ahead as usize).is_some_and(|round| round.has(block));
+        self.ahead(iteration).is_some_and(|ahead| !has(ahead))
+    }
+
     /// Handles the arrival of a result at `t`.
     pub fn arrived(&mut self, head: &ResultHead, t: Time, blocks: u32, settings: &Settings) -> Arrived {
         self.now = self.now.max(t);
         let (iteration, block) = (head.seq / blocks, head.seq % blocks);
-        let Some(ahead) = iteration.checked_sub(self.iteration).filter(|_| self.phase != Phase::Done) else {
-            return Arrived::Again;
-        };
+        let Some(ahead) = self.ahead(iteration) else { return Arrived::Again };
         while self.rounds.len() <= ahead as usize {
             self.rounds.push_back(Round::default());
         }

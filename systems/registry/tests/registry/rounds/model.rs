@@ -89,6 +89,12 @@ impl Model {
         self.got.range((iteration, 0)..(iteration + 1, 0)).map(|(_, got)| got)
     }
 
+    /// Returns whether it has no result of a block yet.
+    pub fn needs(&self, seq: u32) -> bool {
+        let at = (seq / self.setup.blocks, seq % self.setup.blocks);
+        at.0 >= self.iteration && !self.got.contains_key(&at)
+    }
+
     fn has_all(&self, iteration: u32) -> bool {
         self.results(iteration).count() as u32 == self.setup.blocks
     }
@@ -174,7 +180,7 @@ impl Model {
         let at = (seq / self.setup.blocks, seq % self.setup.blocks);
         let left = self.out.get(&at).and_then(|out| out.first_left).filter(|left| *left <= t);
         let left = left.filter(|_| at.0 == self.iteration);
-        if at.0 < self.iteration || self.got.contains_key(&at) {
+        if !self.needs(seq) {
             return (false, left);
         }
         self.got.insert(at, Got { t, count, degraded });

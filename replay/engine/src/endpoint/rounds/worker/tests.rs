@@ -109,6 +109,21 @@ fn no_block_leaves_a_window_beyond_the_oldest_without_a_result() {
 }
 
 #[test]
+fn a_worker_needs_one_result_of_each_block() {
+    let mut bed = Bed::new(5, |settings| settings);
+    bed.send();
+    bed.result(1, false);
+    assert!(bed.worker.needs(0, 0) && !bed.worker.needs(0, 1), "of its iteration");
+    assert!(bed.worker.needs(1, 1) && bed.worker.needs(9, 0), "of later iterations");
+    (0..BLOCKS).for_each(|block| {
+        bed.result(block, false);
+        bed.send();
+    });
+    assert_eq!(bed.worker.iteration, 1);
+    assert!(!bed.worker.needs(0, 0) && bed.worker.needs(1, 0), "of the iteration that it ended, and of the next");
+}
+
+#[test]
 fn what_later_results_overtake_is_sent_again_once() {
     let mut bed = Bed::new(6, |settings| Settings { gaps: true, ..settings });
     assert_eq!(bed.send(), first(0..6));
