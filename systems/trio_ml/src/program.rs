@@ -488,7 +488,8 @@ impl Program for TrioMl {
         let key = |silence: Time| if silence > below { "target.top_timeout" } else { "target.timeout" };
         let longest = timeout.and(self.scanners.iter().map(Scanner::period).max());
         let silence = longest.map(|silence| (silence, key(silence)));
-        Limits { timeout, silence, room, elements, ..Limits::default() }
+        let final_results = self.settings.tombstones.then_some("target.tombstones");
+        Limits { timeout, silence, final_results, room, elements, ..Limits::default() }
     }
 
     fn counters(&self) -> Vec<Counter> {

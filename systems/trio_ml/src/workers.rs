@@ -174,8 +174,8 @@ impl RoundProtocol for TrioMl {
     }
 
     fn delays(&self) -> &'static str {
-        "the device has no room for more blocks (drops as table_full: raise target.block_cnt_max or lower endpoint.window) or waits for \
-         others (target.mitigation = false)"
+        "the device has no room for more blocks (drops as table_full: raise target.block_cnt_max or lower endpoint.window), waits for \
+         others (target.mitigation = false), or drops what is sent again after a lost result (drops as late: set target.tombstones = false)"
     }
 
     fn summing(&self) -> Summing {

@@ -261,6 +261,10 @@ findings! {
             "endpoint.retransmit = {every} is below twice {key} = {silence}: packets that are sent again, also refused ones, keep blocks \
              that wait for others from ageing, so lost packets or results may prolong iterations a lot, or end the run; raise \
              endpoint.retransmit, or lower {key}";
+        /// Devices drop packets of finished blocks, which workers send again if their result is lost.
+        FinalResults = "final_results" { key: String } =>
+            "endpoint.retransmit repairs no lost result: with {key} = true, packets of finished blocks are dropped, so a worker whose result \
+             is lost waits for ever; if results may be lost, set {key} = false";
         /// No device says how full its queue is.
         NoCongestionSignal = "no_congestion_signal" { program: String, queue: String } =>
             "workers react to congested queues and no device reports one: program \"{program}\" with queue \"{queue}\" stamps \

@@ -69,6 +69,7 @@ pub(super) fn read_devices(
     document.close(target)?;
     remarks.extend(check_room(declared, &devices)?);
     remarks.extend(check_silence(declared, &devices));
+    remarks.extend(check_results(declared, &devices));
     Ok(DeviceSet { devices, changes, remarks, launch, probing })
 }
 
@@ -119,6 +120,13 @@ fn check_silence(declared: &Declaration, devices: &[Option<Device>]) -> Option<N
         key: key.to_owned(),
         silence: silence_text,
     })
+}
+
+/// Returns a note if workers send blocks again whose results devices do not repeat.
+fn check_results(declared: &Declaration, devices: &[Option<Device>]) -> Option<Note> {
+    declared.retransmit?;
+    let key = devices.iter().flatten().find_map(|device| device.program.limits().final_results)?;
+    Some(Note::FinalResults { key: key.to_owned() })
 }
 
 /// Checks that the device is known: external hardware by its profile, unless a process is `coupled` in its place.

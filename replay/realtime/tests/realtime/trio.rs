@@ -248,6 +248,30 @@ fn early_retransmissions_are_noted_and_exhausted_attempts_reported() {
     assert!(faults.iter().any(|fault| fault.to_string().contains("endpoint.retransmit sends again")), "{faults:?}");
 }
 
+/// With tombstones, the device drops what is sent again for a finished block, so a lost result never comes again.
+#[test]
+fn retransmissions_of_finished_blocks_are_noted() {
+    let folder = tempfile::tempdir().unwrap();
+    let lossy = "[transport]\nfault_loss = 0.1\nfault_at = \"down\"\n";
+    for (number, (tombstones, retransmit, faults, noted)) in [
+        (true, "retransmit = \"50ms\"\n", lossy, true),
+        (true, "retransmit = \"50ms\"\n", "", true),
+        (true, "", "", false),
+        (false, "retransmit = \"50ms\"\n", lossy, false),
+    ]
+    .iter()
+    .enumerate()
+    {
+        let text = text(1, 2, 1, &format!("[target]\ntombstones = {tombstones}\n{faults}"));
+        let text = text.replace("window = 64\n", &format!("window = 64\n{retransmit}"));
+        let validity = run(&text, &folder.path().join(number.to_string())).validity;
+        let is_noted = validity.notes.iter().any(|note| note.code() == "final_results");
+        assert_eq!((is_noted, validity.is_valid()), (*noted, number != 0), "{number}: {validity:?}");
+        let unfinished = validity.faults.iter().find(|fault| fault.code() == "unfinished");
+        assert!(unfinished.is_none_or(|fault| fault.to_string().contains("target.tombstones")), "{validity:?}");
+    }
+}
+
 /// Results of the engines come to the device above at each retransmission, and it waits twice as long as they do.
 #[test]
 fn early_retransmissions_are_those_within_the_longest_timer() {

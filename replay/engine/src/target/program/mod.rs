@@ -58,6 +58,8 @@ pub struct Limits {
     /// Longest time without a packet of a block, also a refused one, after which it stops waiting, and the key of `[target]` that sets it;
     /// none if packets do not prolong the wait.
     pub silence: Option<(Time, &'static str)>,
+    /// The key of `[target]` by which it drops packets of finished blocks, so that lost results never come again; none if it accepts them.
+    pub final_results: Option<&'static str>,
     /// Maximum number of blocks of a job under way, and the key of `[target]` that sets it; none if there is no limit.
     pub room: Option<(u32, &'static str)>,
     /// Maximum number of elements of a packet, and the key of `[target]` that sets it; none if there is no limit.
