@@ -12,7 +12,7 @@
 
 use pktgen_core::record::lanes::Number;
 use pktgen_core::registry::Named;
-use pktgen_wire::wire::frame::{FRAME_MAX, HEAD, any_worker};
+use pktgen_wire::wire::frame::{ETHERNET_MIN, FRAME_MAX, HEAD, any_worker};
 use pktgen_wire::wire::header::{Group, header};
 use pktgen_wire::wire::lanes::LaneForm;
 use pktgen_wire::wire::layout::{After, Count, Field, Layout, Message, PLAIN, Rest};
@@ -26,7 +26,7 @@ pub const HEADER: usize = Header::BYTES;
 /// Maximum number of gradients in a packet: the field allows 4095, a jumbo frame 2245.
 pub const ELEMENTS_MAX: u16 = ((FRAME_MAX - HEAD - HEADER) / 4) as u16;
 /// Ethernet pads shorter frames to this length.
-pub const FRAME_MIN: usize = 60;
+pub const FRAME_MIN: usize = ETHERNET_MIN;
 /// The same for payloads.
 const PADDED: usize = FRAME_MIN - HEAD;
 

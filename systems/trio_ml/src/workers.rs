@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::format::{self, FRAME_MIN, HEADER, Header, PORT};
+use crate::format::{self, HEADER, Header, PORT};
 use pktgen_core::config::{KeyTables, Section, settings};
 use pktgen_core::record::PacketId;
 use pktgen_core::registry::Named;
@@ -122,7 +122,7 @@ impl RoundProtocol for TrioMl {
     }
 
     fn frame_bytes(&self, dense: &Dense, block: u32) -> usize {
-        format::frame_bytes(dense.elements_of(block)).max(FRAME_MIN)
+        format::frame_bytes(dense.elements_of(block))
     }
 
     fn emit(&self, layout: &Layout, what: &Contribution, payload: &mut [u8]) -> u32 {
@@ -141,8 +141,7 @@ impl RoundProtocol for TrioMl {
             elements,
         };
         header.emit(payload);
-        let (values, padding) = payload[HEADER..].split_at_mut(usize::from(elements) * 4);
-        padding.fill(0);
+        let values = &mut payload[HEADER..];
         let clipped = dense.fixed_be(what.worker, what.iteration, what.block, layout.scale_told(what.told), values);
         if let Some(lanes) = &layout.lanes {
             lanes.write(what.worker, what.seq, values);

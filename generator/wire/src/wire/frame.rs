@@ -12,6 +12,8 @@ use crate::topology::NodeId;
 
 /// Ethernet 14, IPv4 20, UDP 8 bytes. (OLAF §7 counts 304 bits for them; they are 336.)
 pub const HEAD: usize = 42;
+/// Ethernet pads shorter frames to this length, behind the datagram.
+pub const ETHERNET_MIN: usize = 60;
 /// End of the IPv4 header, before UDP.
 pub(crate) const IP_END: usize = field::IP.end;
 

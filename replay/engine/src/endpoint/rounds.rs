@@ -16,7 +16,7 @@ mod worker;
 use pktgen_core::record::{Counter, PacketId, Received, Reply, Sent, SumOk};
 use pktgen_core::time::Time;
 use pktgen_core::topology::NodeId;
-use pktgen_wire::wire::frame::{HEAD, Template, set_udp_checksum, target_port};
+use pktgen_wire::wire::frame::{ETHERNET_MIN, HEAD, Template, set_udp_checksum, target_port};
 use pktgen_workload::dense::Dense;
 
 use super::roster::{self, FrameDirection, Roster};
@@ -80,9 +80,9 @@ pub struct Contribution {
 
 /// The protocol-specific part of the workers.
 pub trait RoundProtocol: Send {
-    /// Returns the headers of a worker's frames of `frame_bytes`.
+    /// Returns the headers of a worker's frames of `frame_bytes`, without padding.
     fn template(&self, worker: u32, frame_bytes: usize) -> Template;
-    /// Returns the length of the frame of a block.
+    /// Returns the length of the frame of a block, without padding.
     fn frame_bytes(&self, dense: &Dense, block: u32) -> usize;
     /// Writes a contribution into a payload; returns the number of clipped elements.
     fn emit(&self, layout: &Layout, what: &Contribution, payload: &mut [u8]) -> u32;
@@ -201,7 +201,7 @@ impl<P: RoundProtocol> Rounds<P> {
             training: Some(self.settings.training.clone()),
             packets: self.layout.packets(),
             elements: Some(content.elements()),
-            frame_bytes: Some(self.protocol.frame_bytes(&self.layout.dense, 0)),
+            frame_bytes: Some(self.protocol.frame_bytes(&self.layout.dense, 0).max(ETHERNET_MIN)),
             retransmit: self.settings.retransmit,
             ..Declaration::default()
         };
@@ -260,9 +260,11 @@ impl<P: RoundProtocol> Rounds<P> {
             attempt,
             told: own.told(&self.layout, block),
         };
-        let bytes = self.protocol.frame_bytes(&self.layout.dense, block);
+        let content = self.protocol.frame_bytes(&self.layout.dense, block);
+        let bytes = content.max(ETHERNET_MIN);
         let buffer = pool.take();
-        let frame_bytes = &mut pool.bytes_mut(buffer)[..bytes];
+        let (frame_bytes, padding) = pool.bytes_mut(buffer)[..bytes].split_at_mut(content);
+        padding.fill(0);
         self.templates[worker as usize].emit_to_fit(frame_bytes);
         let clipped = self.protocol.emit(&self.layout, &what, &mut frame_bytes[HEAD..]);
         // A retransmission has the same gradients.

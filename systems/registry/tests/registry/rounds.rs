@@ -13,7 +13,7 @@ use pktgen_core::record::{Iteration, PacketId, Reply};
 use pktgen_core::time::{NEVER, NS, Time};
 use pktgen_switchml::format as switchml;
 use pktgen_trio_ml::format as trio_ml;
-use pktgen_wire::wire::frame::{HEAD, SERVER_IP, group_ip, has_udp_checksum, source_ip, target_ip, worker_ip};
+use pktgen_wire::wire::frame::{Datagram, HEAD, SERVER_IP, group_ip, has_udp_checksum, source_ip, target_ip, worker_ip};
 use pktgen_workload::dense::Dense;
 use proptest::prelude::*;
 
@@ -238,6 +238,8 @@ impl World {
                 elements: own as u16,
             };
             assert_eq!(trio_ml::Header::parse(payload), Some(header));
+            let datagram = Datagram::parse(bytes).unwrap().payload;
+            assert_eq!(datagram.len(), trio_ml::HEADER + own * 4, "padding is behind the datagram");
             let padding = &payload[trio_ml::HEADER + own * 4..];
             assert!(bytes.len() >= trio_ml::FRAME_MIN && padding.iter().all(|byte| *byte == 0), "{bytes:?}");
             (trio_ml::values(payload, &header), own)

@@ -13,9 +13,9 @@ use pktgen_engine::frame::{Frame, Kind};
 use pktgen_engine::target::context::Context;
 use pktgen_engine::target::program::Place;
 
-/// Writes a downward frame into a new buffer, without a packet id of its own.
+/// Writes a downward frame into a new buffer, without a packet id of its own. Ethernet's padding is behind the datagram.
 fn write(t: Time, template: &Template, header: &Header, sums: &[i32], place: &Place, context: &mut Context) -> Frame {
-    let len = template.frame_bytes();
+    let len = template.frame_bytes().max(FRAME_MIN);
     let buffer = context.pool.take();
     let bytes = &mut context.pool.bytes_mut(buffer)[..len];
     template.emit(bytes);
@@ -71,7 +71,7 @@ pub fn result(
         generation: record.generation,
         elements: record.grad_cnt,
     };
-    let len = frame_bytes(record.grad_cnt).max(FRAME_MIN);
+    let len = frame_bytes(record.grad_cnt);
     if job.template.frame_bytes() != len {
         job.template.set_length(len);
     }
@@ -90,7 +90,7 @@ pub fn result(
 /// Notifies the job's workers that `source` is out of service.
 pub(crate) fn notify(t: Time, id: u8, source: u8, job: &JobRecord, place: &Place, context: &mut Context) {
     let header = Header { job: id, age_op: STRAGGLER, source, ..Default::default() };
-    let template = Template::new((SERVER_IP, PORT), (group_ip(u16::from(id)), PORT), FRAME_MIN);
+    let template = Template::new((SERVER_IP, PORT), (group_ip(u16::from(id)), PORT), frame_bytes(0));
     let frame = write(t, &template, &header, &[], place, context);
     multicast(frame, &job.ports, context);
 }

@@ -1,6 +1,6 @@
 //! Rules tested by hand.
 
-use crate::format::{Header, PORT};
+use crate::format::{HEADER, Header, PORT};
 use pktgen_core::config::{Section, Value};
 use pktgen_core::record::{Action, PacketId, Reason};
 use pktgen_core::time::{MS, Time, US};
@@ -59,6 +59,7 @@ fn checksums_are_filled_in_on_request() {
     let mut bytes = rig.pool.frame(&rig.out.frames[0].1).to_vec();
     let before = bytes.clone();
     assert!(has_udp_checksum(&bytes) && bytes.len() == 60, "padded as Ethernet pads");
+    assert_eq!(Datagram::parse(&bytes).unwrap().payload.len(), HEADER + 4, "padding is behind the datagram");
     set_udp_checksum(&mut bytes);
     assert_eq!(bytes, before);
 }
