@@ -11,7 +11,7 @@ use pktgen_report::sweep::data::{Labels, RunSummary, VARIANT, canonical_labels, 
 use pktgen_workload::workload::HASHED_FILES;
 use serde::Serialize;
 
-use super::Side;
+use super::{NAMED_MAX, Side};
 
 /// A run that is in no pair.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -113,7 +113,7 @@ fn by_place<'a>(side: &'a Side, places: &mut Places, unpaired: &mut Vec<Unpaired
     runs
 }
 
-/// Pairs the runs of `new` with those of `old`; refuses if there is no pair.
+/// Pairs the runs of `new` with those of `old`; refuses if there is no pair, unless runs are invalid: these are a result.
 pub(crate) fn pair<'a>(old: &'a Side, new: &'a Side) -> Result<Paired<'a>> {
     let across = across(old, new);
     let mut said = Pairing { across: across.clone(), ..Pairing::default() };
@@ -153,8 +153,8 @@ pub(crate) fn pair<'a>(old: &'a Side, new: &'a Side) -> Result<Paired<'a>> {
     said.unpaired.extend(olds.iter().map(|(key, run)| lonely(old, run, new, in_new.contains(key))));
     said.points = points.len();
     said.one_workload = points.iter().filter(|(_, pairs)| is_one_workload(pairs)).count();
-    let left = |run: &RunSummary| !run.validity.is_valid() || run.is_steered();
-    if points.is_empty() && ![old, new].iter().any(|side| side.sweep.runs.iter().any(left)) {
+    let is_valid = |side: &&Side| side.sweep.runs.iter().all(|run| run.validity.is_valid());
+    if points.is_empty() && [old, new].iter().all(is_valid) {
         return Err(Error::config(refusal(old, new)));
     }
     Ok(Paired { points, said })
@@ -187,12 +187,14 @@ fn lonely(side: &Side, run: &RunSummary, other: &Side, left_out: bool) -> Unpair
     Unpaired { implementation: side.name.clone(), run: name_of(run), why }
 }
 
-/// Returns the reason why two sets of runs have no pair.
+/// Returns the reason why two sets of valid runs have no pair.
 fn refusal(old: &Side, new: &Side) -> String {
-    let seeds = |side: &Side| side.sweep.runs.iter().map(|run| run.seed).collect::<BTreeSet<u64>>();
-    let points = |side: &Side| side.sweep.points.iter().map(|point| point.labels.clone()).collect::<BTreeSet<Labels>>();
+    let seeds = |side: &Side| unsteered(side).map(|run| run.seed).collect::<BTreeSet<u64>>();
+    let points = |side: &Side| unsteered(side).map(|run| Labels::clone(&run.labels)).collect::<BTreeSet<Labels>>();
     let (old_seeds, new_seeds) = (seeds(old), seeds(new));
-    let why = if old_seeds.is_disjoint(&new_seeds) {
+    let why = if let Some((side, _)) = [(old, &old_seeds), (new, &new_seeds)].iter().find(|(_, own)| own.is_empty()) {
+        format!("all runs of {} were steered while they lasted", side.name)
+    } else if old_seeds.is_disjoint(&new_seeds) {
         format!("they have no seed in common ({} and {})", listed(&old_seeds), listed(&new_seeds))
     } else if points(old).is_disjoint(&points(new)) {
         let first =
@@ -203,9 +205,31 @@ fn refusal(old: &Side, new: &Side) -> String {
     };
     format!(
         "{} and {} cannot be compared: {why}; runs are paired by labels and seed, so run the same points with the same \
-         seeds (--set sweep.seeds=1..10)",
-        old.name, new.name
+         seeds (--set sweep.seeds=1..10){}",
+        old.name,
+        new.name,
+        steered(&[old, new])
     )
+}
+
+/// Returns the runs of `side` whose rates were not adjusted while they ran.
+fn unsteered(side: &Side) -> impl Iterator<Item = &RunSummary> {
+    side.sweep.runs.iter().filter(|run| !run.is_steered())
+}
+
+/// Names the steered runs as the end of a sentence; empty if there are none.
+fn steered(sides: &[&Side]) -> String {
+    let mut named = Vec::new();
+    for side in sides {
+        let own = side.sweep.runs.iter().filter(|run| run.is_steered());
+        named.extend(own.map(|run| format!("{} of {}", name_of(run), side.name)));
+    }
+    if named.is_empty() {
+        return String::new();
+    }
+    let more = if named.len() > NAMED_MAX { format!(" and {} more", named.len() - NAMED_MAX) } else { String::new() };
+    named.truncate(NAMED_MAX);
+    format!(", without pktgen control: steered runs are in no pair ({}{more})", named.join(", "))
 }
 
 /// Lists seeds in few words.
@@ -218,8 +242,38 @@ fn listed(seeds: &BTreeSet<u64>) -> String {
 
 #[cfg(test)]
 mod tests {
+    use pktgen_core::record::Note;
+
     use super::*;
-    use crate::tests::{AOM, run, side};
+    use crate::tests::{AOM, invalid, run, side};
+
+    /// Runs with these seeds, of which the first `steered` were steered.
+    fn seeds_of(name: &str, seeds: impl Iterator<Item = u64>, steered: usize) -> Side {
+        let mut runs: Vec<RunSummary> = seeds.map(|seed| run("rate=20", seed, &[(AOM, 1.0)])).collect();
+        for run in &mut runs[..steered] {
+            run.validity.notes.push(Note::Steered { changes: 2 });
+        }
+        side(name, runs)
+    }
+
+    #[test]
+    fn steered_runs_leave_nothing_to_compare_and_are_named() {
+        let old = seeds_of("old", 1..=6, 0);
+        let refused = |new: &Side| pair(&old, new).err().unwrap().to_string();
+        let other = refused(&seeds_of("new", 101..=106, 1));
+        assert!(other.contains("no seed in common (6 seeds from 1 to 6 and 5 seeds from 102 to 106)"), "{other}");
+        assert!(other.contains("steered runs are in no pair (rate=20-101 (rate=20, seed 101) of new)"), "{other}");
+        assert!(!refused(&seeds_of("new", 101..=106, 0)).contains("steered"));
+        let all = refused(&seeds_of("new", 1..=6, 6));
+        assert!(all.contains("all runs of new were steered") && all.contains("of new and 3 more)"), "{all}");
+        // Pairs without a steered run are enough.
+        let one = pair(&old, &seeds_of("new", 1..=6, 1)).unwrap().said;
+        assert_eq!((one.pairs, one.unpaired.len()), (5, 2));
+        // Invalid runs are a result of their own.
+        let mut failed = seeds_of("new", 101..=106, 1);
+        failed.sweep.runs[5].validity = invalid("it failed");
+        assert_eq!(pair(&old, &failed).unwrap().said.pairs, 0);
+    }
 
     #[test]
     fn a_workload_in_another_spelling_is_the_same() {

@@ -547,7 +547,7 @@ fn the_terminal_lists_the_worst_first() {
     assert!(lines[heads + 1].contains("rate 40") && lines[heads + 1].ends_with("worse"), "{text}");
 }
 
-fn invalid(why: &str) -> Validity {
+pub(crate) fn invalid(why: &str) -> Validity {
     Validity { faults: vec![Fault::Told { said: why.into() }], notes: Vec::new() }
 }
 

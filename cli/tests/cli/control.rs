@@ -332,8 +332,9 @@ fn a_shell_steers_by_the_run_dir_and_a_steered_run_has_no_partner() {
     let gone = control(&["status"]);
     assert!(gone.status.code() == Some(2) && text(&gone.stderr).contains("no run dir of a run in progress"));
     let output = pktgen(folder, &["report", "out", "--baseline", "alone"]);
-    let said = text(&output.stdout) + &text(&output.stderr);
-    assert!(said.contains("it was steered while it lasted"), "{said}");
+    let said = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(2), "{said}");
+    assert!(said.contains("all runs of out were steered while they lasted"), "{said}");
     let report = pktgen(folder, &["report", "out", "-o", "r.md"]);
     assert!(report.status.success(), "{}", text(&report.stderr));
     let page = fs::read_to_string(folder.join("r.md")).expect("a report");
