@@ -195,8 +195,13 @@ impl Draft {
         let Draft { mut judgement, differences, sample } = self;
         let Some(sample) = sample else { return judgement };
         if !sample.is_judged() {
-            judgement.why = too_few(sample.n);
-            judgement.further = Some(Further::Seeds(SEEDS_MIN - sample.n));
+            // Pairs without one of the values may be the worst; a number of seeds that would give a verdict is not known.
+            if judgement.new_lacks + judgement.old_lacks > 0 {
+                judgement.why = lacking(&judgement);
+            } else {
+                judgement.why = too_few(sample.n);
+                judgement.further = Some(Further::Seeds(SEEDS_MIN - sample.n));
+            }
             return judgement;
         }
         judgement.exact = sample.exact;
@@ -401,9 +406,9 @@ impl Judgement {
         }
     }
 
-    /// Whether it is not judged because there are too few pairs.
+    /// Whether it is not judged because there are too few pairs: only further seeds are missing.
     pub(super) fn is_of_too_few(&self) -> bool {
-        self.effect.is_none() && (1..SEEDS_MIN).contains(&self.pairs)
+        self.effect.is_none() && self.further.is_some()
     }
 }
 

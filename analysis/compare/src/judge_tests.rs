@@ -144,6 +144,27 @@ fn what_cannot_be_told_says_how_many_seeds_would() {
 }
 
 #[test]
+fn values_of_one_side_only_are_the_reason_with_few_pairs_too() {
+    let of = |pairs: usize, new_lacks: usize, old_lacks: usize| {
+        let mut draft = draft(&around(0.5, 0.1, pairs));
+        (draft.judgement.new_lacks, draft.judgement.old_lacks) = (new_lacks, old_lacks);
+        judge(vec![draft], 0.05).remove(0)
+    };
+    for (pairs, new_lacks, old_lacks, why) in [
+        (2, 6, 0, "in 6 of 8 pairs only the old run has a value"),
+        (4, 0, 1, "in 1 of 5 pairs only the new run has a value"),
+        (1, 2, 1, "in 2 of 4 pairs only the old run has a value, in 1 only the new one"),
+        (6, 2, 0, "in 2 of 8 pairs only the old run has a value"),
+    ] {
+        let found = of(pairs, new_lacks, old_lacks);
+        assert_eq!((found.outcome, found.further, found.why.as_str()), (Outcome::CannotTell, None, why));
+        assert_eq!((found.shown_outcome(), found.is_of_too_few()), (format!("cannot tell: {why}"), false));
+    }
+    let few = of(2, 0, 0);
+    assert_eq!((few.further, few.is_of_too_few()), (Some(Further::Seeds(3)), true));
+}
+
+#[test]
 fn many_judgements_at_once_need_more_and_show_it() {
     let alone = judged(&around(1.03, 0.012, 8));
     assert_eq!(alone.outcome, Outcome::Worse);
