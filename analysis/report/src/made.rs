@@ -48,6 +48,9 @@ pub struct RunProvenance {
     pub command: Option<String>,
     /// Settings changed in addition to the experiment file, as `key=value`.
     pub overrides: Vec<String>,
+    /// Whether some of the runs are of a version that did not record them; in JSON the command is `null` then.
+    #[serde(skip)]
+    pub predates_overrides: bool,
 }
 
 impl RunProvenance {
@@ -71,6 +74,7 @@ impl RunProvenance {
             seeds: seeds(&sweep.runs.iter().map(|run| run.seed).collect()),
             command: commands.next().map(|words| words.iter().map(|word| quoted(word)).collect::<Vec<_>>().join(" ")),
             overrides: sweep.manifest.overrides.clone(),
+            predates_overrides: sweep.runs.iter().any(|run| run.made.predates_overrides),
         }
     }
 
@@ -90,7 +94,11 @@ impl RunProvenance {
     /// Returns names and values, for tables.
     pub fn lines(&self) -> Vec<(&'static str, String)> {
         let others = self.others.iter().map(|tool| format!("; also {tool}")).collect::<String>();
-        let overrides = if self.overrides.is_empty() { "none".to_owned() } else { self.overrides.join(", ") };
+        let overrides = match self.overrides.as_slice() {
+            [] if self.predates_overrides => "not recorded".to_owned(),
+            [] => "none".to_owned(),
+            all => all.join(", "),
+        };
         vec![
             ("version", format!("pktgen {}{others}", self.version)),
             ("commit", self.commit.clone()),
@@ -200,6 +208,16 @@ mod tests {
         );
         let ways = host(&[run("1", "any"), run("2", "0")]);
         assert!(ways.starts_with("cores in 2 ways, "), "{ways}");
+    }
+
+    #[test]
+    fn overrides_that_no_manifest_lists_are_not_recorded_or_none() {
+        let shown = |overrides: &[&str], predates_overrides: bool| {
+            let overrides = overrides.iter().map(|one| (*one).to_owned()).collect();
+            let made = RunProvenance { overrides, predates_overrides, ..RunProvenance::default() };
+            made.lines().pop().unwrap().1
+        };
+        assert_eq!([shown(&[], true), shown(&[], false), shown(&["x=1"], true)], ["not recorded", "none", "x=1"]);
     }
 
     #[test]

@@ -356,6 +356,7 @@ fn summarise(
         unix_ns: analysis.manifest.created_unix_ns,
         host: Arc::new(analysis.manifest.host.clone()),
         command: Arc::new(analysis.manifest.command.clone()),
+        predates_overrides: analysis.manifest.predates_overrides(),
     };
     summary.goal = analysis.goal.as_ref().map(|goal| GoalSummary {
         updates: goal.updates,

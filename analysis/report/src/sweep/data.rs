@@ -161,6 +161,8 @@ pub struct RunMade {
     pub host: Arc<BTreeMap<String, String>>,
     /// The command line; empty if it was not recorded.
     pub command: Arc<Vec<String>>,
+    /// Whether the version that made it recorded neither command nor overrides.
+    pub predates_overrides: bool,
 }
 
 /// Progress of a run to a goal.

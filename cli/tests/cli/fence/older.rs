@@ -140,6 +140,11 @@ fn runs_of_older_versions_say_what_they_said() {
         let name = format!("older/{version}/reports");
         let found = reports(&scratch);
         differences.extend(found.map_or_else(|why| vec![format!("{name}: {why}")], |found| compared(&name, &found)));
+        // The first version did not record the overrides that `make` gives.
+        scratch.output(&["-q", "report", "sweep", "-o", "made.md"], &[]).expect("a report");
+        let made = fs::read_to_string(scratch.path("made.md")).expect("a report");
+        let unknown = made.contains("overrides: not recorded");
+        assert!(unknown == (version == VERSIONS[0]) && !made.contains("overrides: none"), "{version}: {made}");
     }
     finish(&differences);
 }

@@ -552,6 +552,11 @@ impl Manifest {
         }
     }
 
+    /// Returns whether its version recorded neither the command nor overrides: none are listed, and there may have been some.
+    pub fn predates_overrides(&self) -> bool {
+        self.version < 2 && self.command.is_empty() && self.overrides.is_empty()
+    }
+
     /// Returns whether times are of clocks that run by themselves; in virtual time, lockstep included, they are exact.
     pub fn is_real_time(&self) -> bool {
         self.clocks.get("sent.t_sent_ps").is_some_and(|clock| clock != "virtual")
