@@ -90,7 +90,7 @@ pub struct Versus {
     pub old: String,
     /// Name of the new implementation.
     pub new: String,
-    /// Differences between their configurations, such as `target.slots: 8 → 6`; `None` if these were not recorded.
+    /// Differences between their configurations, such as `target.slots: 8 → 6`; `None` if these were not recorded, and without a pair.
     pub differences: Option<Vec<String>>,
     /// Combined verdict of the required judgements.
     pub outcome: Outcome,

@@ -59,9 +59,12 @@ pub(super) fn of_pairs(paired: &Paired) -> Option<Vec<String>> {
     (all > 0).then(|| changes.into_iter().map(told).collect())
 }
 
-/// Describes the differences in a sentence, including files that configurations refer to: traces and plans.
-pub(super) fn sentence(old: &str, new: &str, differences: Option<&[String]>, pairing: &Pairing) -> String {
+/// Describes the differences in a sentence, including files that configurations refer to: traces and plans. `None` without a pair.
+pub(super) fn sentence(old: &str, new: &str, differences: Option<&[String]>, pairing: &Pairing) -> Option<String> {
     let Pairing { pairs, other_workload, other_network, .. } = pairing;
+    if *pairs == 0 {
+        return None;
+    }
     let files = [("the workload or schedule", other_workload), ("the plan of the network", other_network)];
     let others = files.iter().filter(|(_, differ)| **differ > 0);
     let others: Vec<_> =
@@ -73,7 +76,7 @@ pub(super) fn sentence(old: &str, new: &str, differences: Option<&[String]>, pai
         Some(all) => all.join("; "),
     };
     let what = [what].into_iter().chain(others).collect::<Vec<_>>().join("; ");
-    format!("Configurations of {old} and {new}: {what}.")
+    Some(format!("Configurations of {old} and {new}: {what}."))
 }
 
 #[cfg(test)]
@@ -109,10 +112,14 @@ mod tests {
         let plan = |name: &str| format!("[report]\nbaseline = \"{name}\"\nnotes = [\"{name}\"]\n");
         assert_eq!(differences(&plan("a"), &plan("b")).unwrap(), [of(("report.baseline", "a", "b"))]);
         assert_eq!((differences("", old), differences("= 1", old)), (None, None));
-        assert_eq!(sentence("a", "b", Some(&[]), &Pairing::default()), "Configurations of a and b: the same.");
+        let said = |differences: Option<&[String]>, pairing: &Pairing| sentence("a", "b", differences, pairing);
+        let four = Pairing { pairs: 4, ..Pairing::default() };
+        assert_eq!(said(Some(&[]), &four).unwrap(), "Configurations of a and b: the same.");
         let other = Pairing { pairs: 4, other_network: 4, ..Pairing::default() };
         let wanted = "Configurations of a and b: no key differs; the plan of the network is another in 4 of 4 pairs.";
-        assert_eq!(sentence("a", "b", Some(&[]), &other), wanted);
-        assert_eq!(sentence("a", "b", None, &Pairing::default()), "Configurations of a and b: not recorded.");
+        assert_eq!(said(Some(&[]), &other).unwrap(), wanted);
+        assert_eq!(said(None, &four).unwrap(), "Configurations of a and b: not recorded.");
+        // Without a pair nothing was compared, whatever is recorded.
+        assert_eq!(said(None, &Pairing::default()), None);
     }
 }

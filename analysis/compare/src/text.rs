@@ -31,7 +31,7 @@ pub(super) fn lines(comparison: &Comparison) -> Vec<String> {
         |one: &Implementation| one.cautions.iter().map(|text| format!("{}: {text}", one.name)).collect::<Vec<_>>();
     lines.extend(comparison.implementations.iter().flat_map(cautions));
     let differences = |one: &Versus| settings::sentence(&one.old, &one.new, one.differences.as_deref(), &one.pairing);
-    lines.extend(comparison.versus.iter().map(differences));
+    lines.extend(comparison.versus.iter().filter_map(differences));
     if comparison.outcome.is_some() {
         lines.extend(comparison.versus.iter().map(verdict));
     }
