@@ -20,8 +20,7 @@ pub(super) fn page(comparison: &Comparison) -> String {
     let name = escape(&comparison.title);
     // Writing to a String cannot fail.
     let _ = writeln!(out, "<testsuites name=\"pktgen\" {counts}>\n<testsuite name=\"{name}\" {counts} time=\"0\">");
-    let invalid: Vec<&str> =
-        comparison.implementations.iter().flat_map(|one| one.invalid.iter().map(String::as_str)).collect();
+    let invalid = super::text::invalid(comparison);
     let fault = (!invalid.is_empty()).then(|| ("failure", "runs are invalid".to_owned(), invalid.join("\n")));
     case("pktgen", "every run is valid", fault, &mut out);
     for versus in &comparison.versus {

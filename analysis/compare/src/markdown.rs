@@ -6,7 +6,7 @@ use std::fmt::Write;
 
 use pktgen_report::report::{markdown_provenance, plain};
 
-use super::text::{HEADS, by_severity, cells, ranking_cells, ranking_heads};
+use super::text::{HEADS, by_severity, cells, invalid, ranking_cells, ranking_heads};
 use super::{Comparison, Judgement, Outcome, Versus};
 
 /// Maximum number of judgements that are all shown.
@@ -18,12 +18,7 @@ pub(super) fn page(comparison: &Comparison) -> String {
     // Writing to a String cannot fail.
     let mut out = format!("**{}**: {}\n\n", verdict.to_uppercase(), plain(&comparison.title));
     list(&comparison.lines, &mut out);
-    for one in &comparison.implementations {
-        let invalid: Vec<String> = one.invalid.iter().map(|run| format!("invalid, of {}: {run}", one.name)).collect();
-        if !invalid.is_empty() {
-            list(&invalid, &mut out);
-        }
-    }
+    list(&invalid(comparison), &mut out);
     for versus in comparison.versus.iter().filter(|versus| !versus.judgements.is_empty()) {
         judgements(versus, &mut out);
     }

@@ -40,6 +40,15 @@ pub(super) fn lines(comparison: &Comparison) -> Vec<String> {
     lines
 }
 
+/// Returns the invalid runs with the names of their implementations and the reasons.
+pub(super) fn invalid(comparison: &Comparison) -> Vec<String> {
+    let mut all = Vec::new();
+    for one in &comparison.implementations {
+        all.extend(one.invalid.iter().map(|run| format!("invalid, of {}: {run}", one.name)));
+    }
+    all
+}
+
 /// Returns the rankings over all points, or all rankings if no metric has one.
 fn overall_rankings(comparison: &Comparison) -> impl Iterator<Item = &Ranking> {
     let any = comparison.rankings.iter().any(|ranking| ranking.labels.is_none());
@@ -251,8 +260,12 @@ pub(super) fn summary(comparison: &Comparison, see: &str) -> String {
     for line in &comparison.lines {
         let _ = writeln!(out, "{}", one_line(line));
     }
-    for one in comparison.implementations.iter().flat_map(|one| &one.invalid).take(NAMED_MAX) {
-        let _ = writeln!(out, "invalid: {}", one_line(one));
+    let invalid = invalid(comparison);
+    for one in invalid.iter().take(NAMED_MAX) {
+        let _ = writeln!(out, "{}", one_line(one));
+    }
+    if invalid.len() > NAMED_MAX {
+        let _ = writeln!(out, "invalid: {} more; see {see}", invalid.len() - NAMED_MAX);
     }
     for versus in comparison.versus.iter().filter(|versus| !versus.judgements.is_empty()) {
         let mut judgements: Vec<&Judgement> = versus.judgements.iter().collect();
@@ -309,7 +322,7 @@ fn table(heads: &[String], rows: &[Vec<String>], out: &mut String) {
 mod tests {
     use super::*;
     use crate::Rules;
-    use crate::tests::{AOM, run, side};
+    use crate::tests::{AOM, invalid as invalid_for, run, side};
 
     #[test]
     fn half_is_a_larger_difference_than_half_as_much_again_in_either_order() {
@@ -348,6 +361,36 @@ mod tests {
         for alpha in [0.05, 1e-6] {
             assert!(of(3, alpha).is_empty(), "{:?}", of(3, alpha));
         }
+    }
+
+    #[test]
+    fn invalid_runs_have_the_name_of_their_side_and_the_rest_is_counted() {
+        let of = |name: &str, failed: u64| {
+            let one = |seed: u64| {
+                let mut run = run("", seed, &[(AOM, 100.0)]);
+                if seed <= failed {
+                    run.validity = invalid_for("it was aborted");
+                }
+                run
+            };
+            side(name, (1..=8).map(one).collect())
+        };
+        let told = |old: u64, new: u64| {
+            let comparison = Comparison::of(&[of("old", old), of("new", new)], Some(0), &Rules::built_in()).unwrap();
+            let text = summary(&comparison, "compare.html");
+            let lines = text.lines().filter(|line| line.starts_with("invalid")).map(str::to_owned).collect::<Vec<_>>();
+            (lines, ["md", "xml"].map(|form| comparison.render(form).unwrap().unwrap()))
+        };
+        let (lines, forms) = told(1, 4);
+        let why =
+            |name: &str, seed: u64| format!("invalid, of {name}: -{seed} (all defaults, seed {seed}): it was aborted");
+        let wanted = [why("old", 1), why("new", 1), why("new", 2), "invalid: 2 more; see compare.html".to_owned()];
+        assert_eq!(lines, wanted);
+        for form in forms {
+            assert!(form.contains("invalid, of old: -1 (") && form.contains("invalid, of new: -4 ("), "{form}");
+        }
+        let (lines, _) = told(0, 3);
+        assert_eq!((lines.len(), &lines[2]), (3, &why("new", 3)));
     }
 
     #[test]
