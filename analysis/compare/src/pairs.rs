@@ -39,6 +39,8 @@ pub struct Pairing {
     pub other_workload: usize,
     /// Number of pairs whose topologies were planned differently.
     pub other_network: usize,
+    /// Number of pairs whose external devices had profiles with different contents.
+    pub other_profile: usize,
     /// Number of points at which all seeds have the same workload and schedule although chance affects the runs.
     pub one_workload: usize,
 }
@@ -141,6 +143,9 @@ pub(crate) fn pair<'a>(old: &'a Side, new: &'a Side) -> Result<Paired<'a>> {
             said.other_workload += usize::from(!is_same);
         }
         said.other_network += usize::from(partner.network != run.network);
+        // Without a hash, the name of the profile in the configuration is all that is known.
+        let profiles = partner.profile.as_ref().zip(run.profile.as_ref());
+        said.other_profile += usize::from(profiles.is_some_and(|(old, new)| old != new));
         said.pairs += 1;
         let at = *known.entry(key.0).or_insert_with(|| {
             points.push((place(run, across), Vec::new()));
@@ -273,6 +278,32 @@ mod tests {
         let mut failed = seeds_of("new", 101..=106, 1);
         failed.sweep.runs[5].validity = invalid("it failed");
         assert_eq!(pair(&old, &failed).unwrap().said.pairs, 0);
+    }
+
+    #[test]
+    fn another_profile_of_one_name_is_not_the_same_configuration() {
+        let of = |name: &str, profiles: [Option<&str>; 2]| {
+            let one = |(seed, profile): (u64, Option<&str>)| RunSummary {
+                config: "[target]\nprofile = \"switch.toml\"\n".into(),
+                profile: profile.map(str::to_owned),
+                ..run("rate=20", seed, &[(AOM, 1.0)])
+            };
+            side(name, (1..=2).zip(profiles).map(one).collect())
+        };
+        let told = |old: [Option<&str>; 2], new: [Option<&str>; 2]| {
+            let sides = [of("old", old), of("new", new)];
+            let comparison = crate::Comparison::of(&sides, Some(0), &crate::Rules::built_in()).unwrap();
+            (comparison.versus[0].pairing.other_profile, comparison.lines[1].clone())
+        };
+        let (other, said) = told([Some("1111"), Some("1111")], [Some("2222"), Some("1111")]);
+        let wanted =
+            "Configurations of old and new: no key differs; the profile of the device is another in 1 of 2 pairs.";
+        assert_eq!((other, said.as_str()), (1, wanted));
+        // Earlier versions did not record it.
+        for old in [[Some("1111"), Some("1111")], [None, None], [Some("1111"), None]] {
+            let (other, said) = told(old, [Some("1111"), Some("1111")]);
+            assert_eq!((other, said.as_str()), (0, "Configurations of old and new: the same."));
+        }
     }
 
     #[test]

@@ -59,13 +59,18 @@ pub(super) fn of_pairs(paired: &Paired) -> Option<Vec<String>> {
     (all > 0).then(|| changes.into_iter().map(told).collect())
 }
 
-/// Describes the differences in a sentence, including files that configurations refer to: traces and plans. `None` without a pair.
+/// Describes the differences in a sentence, including files that configurations refer to: traces, plans, profiles. `None` without a
+/// pair.
 pub(super) fn sentence(old: &str, new: &str, differences: Option<&[String]>, pairing: &Pairing) -> Option<String> {
-    let Pairing { pairs, other_workload, other_network, .. } = pairing;
+    let Pairing { pairs, other_workload, other_network, other_profile, .. } = pairing;
     if *pairs == 0 {
         return None;
     }
-    let files = [("the workload or schedule", other_workload), ("the plan of the network", other_network)];
+    let files = [
+        ("the workload or schedule", other_workload),
+        ("the plan of the network", other_network),
+        ("the profile of the device", other_profile),
+    ];
     let others = files.iter().filter(|(_, differ)| **differ > 0);
     let others: Vec<_> =
         others.map(|(what, differ)| format!("{what} is another in {differ} of {pairs} pairs")).collect();

@@ -349,6 +349,7 @@ fn summarise(
         let text = serde_json::to_string(&planned.plan).ok()?;
         Some(text.bytes().fold(0, |hash, byte| mix(hash ^ u64::from(byte))))
     });
+    summary.profile = analysis.manifest.profile_hash.clone();
     summary.exact = !analysis.manifest.uses_chance;
     summary.config = without_seed(&analysis.manifest.config);
     summary.made = RunMade {

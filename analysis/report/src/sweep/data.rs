@@ -53,6 +53,8 @@ pub struct RunSummary {
     pub workload: String,
     /// Identifies the plan of its network; `None` without a plan.
     pub network: Option<u64>,
+    /// Hash of the profile of its external device; `None` without one, and if its version did not record it.
+    pub profile: Option<String>,
     /// Whether it is the first run whose network can be drawn; known if no run of the first setting and seed could be read.
     pub has_network: bool,
     /// Whether its manifest states that no chance was involved: any seed gives these values.
