@@ -8,7 +8,7 @@ use pktgen_core::printable::escape;
 use pktgen_report::report::{SCROLLS, STYLE, html_provenance};
 
 use super::forest::forests;
-use super::text::{HEADS, by_severity, cells, ranking_cells, ranking_heads};
+use super::text::{HEADS, by_severity, cells, doubts, ranking_cells, ranking_heads};
 use super::{Comparison, Outcome};
 
 /// Additions to the style of reports.
@@ -43,8 +43,11 @@ pub(super) fn page(comparison: &Comparison) -> String {
     // Writing to a String cannot fail.
     let _ = writeln!(out, "<section class=\"verdict {class}\" aria-label=\"Verdict\">");
     let _ = writeln!(out, "<p>{}</p>", escape(&comparison.verdict().to_uppercase()));
+    // What may make values unusable stands before the first of them.
+    let doubts = doubts(comparison);
+    paragraphs(comparison.lines.iter().take(doubts), &mut out);
     answers(comparison, &mut out);
-    comparison.lines.iter().for_each(|line| out.push_str(&format!("<p>{}</p>\n", escape(line))));
+    paragraphs(comparison.lines.iter().skip(doubts), &mut out);
     out.push_str("</section>\n");
     for one in &comparison.implementations {
         list(&format!("Invalid runs of {}", one.name), &one.invalid, &mut out);
@@ -157,6 +160,10 @@ fn table(heads: &[String], rows: impl Iterator<Item = (Vec<String>, Outcome)>, l
     out.push_str("</tbody>\n</table></div>\n");
 }
 
+fn paragraphs<'a>(lines: impl Iterator<Item = &'a String>, out: &mut String) {
+    lines.for_each(|line| out.push_str(&format!("<p>{}</p>\n", escape(line))));
+}
+
 /// Outputs a list that is shown on demand.
 fn folded(title: &str, lines: &[String], out: &mut String) {
     if !lines.is_empty() {
@@ -171,5 +178,33 @@ fn list(title: &str, lines: &[String], out: &mut String) {
         let _ = writeln!(out, "<h2>{}</h2>\n<ul>", escape(title));
         lines.iter().for_each(|line| out.push_str(&format!("<li>{}</li>\n", escape(line))));
         out.push_str("</ul>\n");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use pktgen_core::record::Note;
+
+    use super::*;
+    use crate::Rules;
+    use crate::tests::{AOM, invalid, run, side};
+
+    #[test]
+    fn validity_and_cautions_stand_before_the_first_value() {
+        let of = |name: &str, age: f64| side(name, (1..=7).map(|seed| run("", seed, &[(AOM, age)])).collect());
+        let (old, mut new) = (of("old", 100.0), of("new", 200.0));
+        new.sweep.runs[0].validity = invalid("it was aborted");
+        for run in &mut new.sweep.runs {
+            run.validity.notes.push(Note::LimitDecided { share_percent: 95 });
+        }
+        let comparison = Comparison::of(&[old, new], Some(0), &Rules::built_in()).unwrap();
+        let page = page(&comparison);
+        let at = |what: &str| page.find(what).unwrap_or_else(|| panic!("{what}: {page}"));
+        let values = at("<ul class=\"answers\">");
+        assert!(at("<p>INVALID: 1 of 14 runs") < values && at("<p>new: Caution, ") < values, "{page}");
+        assert!(values < at("<p>Configurations of old and new"), "{page}");
+        for line in &comparison.lines {
+            assert_eq!(page.matches(&format!("<p>{}</p>", escape(line))).count(), 1, "{line}: {page}");
+        }
     }
 }

@@ -40,6 +40,11 @@ pub(super) fn lines(comparison: &Comparison) -> Vec<String> {
     lines
 }
 
+/// Returns the number of [`lines`] before the results: validity and cautions.
+pub(super) fn doubts(comparison: &Comparison) -> usize {
+    1 + comparison.implementations.iter().map(|one| one.cautions.len()).sum::<usize>()
+}
+
 /// Returns the invalid runs with the names of their implementations and the reasons.
 pub(super) fn invalid(comparison: &Comparison) -> Vec<String> {
     let mut all = Vec::new();
