@@ -77,7 +77,8 @@ impl Times {
 
 /// Adds up what every update took that has come. Results arrive at the workers, by the same clock; arrivals at a server may have another.
 pub(crate) fn times(evidence: &Evidence) -> Option<Times> {
-    if !has_rows(evidence) || !(evidence.is_results() || evidence.manifest.has_one_clock()) {
+    let one_clock = evidence.is_results() || evidence.manifest.has_one_clock();
+    if !has_rows(evidence) || !one_clock || evidence.manifest.is_at_top_speed() {
         return None;
     }
     let sent = &evidence.sent;
@@ -265,6 +266,11 @@ mod tests {
         // Nothing came.
         let nothing = Evidence { join: Join::default(), ..within([0, 0]) };
         assert_eq!(told(&nothing), (None, String::new()));
+    }
+
+    #[test]
+    fn times_from_generation_mean_nothing_at_top_speed() {
+        assert_eq!(told(&evidence("monotonic", Some(Note::TopSpeed {}))), (None, String::new()));
     }
 
     #[test]

@@ -28,6 +28,8 @@ pub(crate) const JOB: Label =
 
 /// What a run must have recorded.
 pub const FULL: &str = "capture.records = \"full\"";
+/// The same, of ages: at top speed generation times mean nothing.
+pub const AGED: &str = "capture.records = \"full\"; not transport.pacing = \"top\"";
 /// Requirement: a device without a ledger.
 pub(crate) const BLACK_BOX: &str = "target.kind = \"external\"";
 /// Requirement on the kind of run.

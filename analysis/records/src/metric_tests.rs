@@ -606,3 +606,29 @@ fn ages_of_members_that_packets_do_not_name_have_no_value() {
         assert_eq!(value(&lines, "aom_mean/cluster").is_some(), is_known, "{merges}, {age_of:?}");
     }
 }
+
+/// Generation times are the schedule's then. Times from host to host are of no schedule.
+#[test]
+fn runs_at_top_speed_have_no_ages() {
+    let (top, paced) = ("[transport]\npacing = \"top\"\n", "[transport]\npacing = \"deadlines\"\n");
+    for (config, clock, noted, is_known) in [
+        (paced, "monotonic", false, true),
+        (top, "monotonic", false, false),
+        ("", "monotonic", true, false),
+        (top, "virtual", false, true),
+    ] {
+        let lines = lines_of(&every_fate(), |manifest| {
+            manifest.config = config.to_owned();
+            manifest.validity.notes.extend(noted.then_some(Note::TopSpeed {}));
+            for column in ["sent.t_sent_ps", "received.t_recv_ps"] {
+                manifest.clocks.insert(column.to_owned(), clock.to_owned());
+            }
+        });
+        for metric in ["aom_mean", "aom_p99", "aom_fairness"] {
+            let is_there = lines.iter().any(|line| line.metric == metric);
+            assert_eq!(is_there, is_known, "{metric}: {config}, {clock}, {noted}");
+        }
+        assert_eq!(value(&lines, "sent"), Some(6.0));
+        assert!(value(&lines, "host_latency_max").is_some());
+    }
+}

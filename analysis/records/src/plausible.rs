@@ -4,7 +4,6 @@
 
 use std::path::{Path, PathBuf};
 
-use pktgen_core::config::Document;
 use pktgen_core::record::{Fault, Manifest, Note, RECEIVED, SENT};
 use pktgen_core::time::{MS, NS, SECOND, Time};
 use pktgen_core::{Error, Result};
@@ -46,11 +45,7 @@ impl Plausible {
     /// Determines the limits for the run in `dir`. `ages` is false for synchronous training, whose results have no generation times.
     pub(crate) fn of(dir: &Path, manifest: &Manifest, ages: bool) -> Plausible {
         let sent_by = manifest.clocks.get("sent.t_sent_ps").map(String::as_str);
-        let noted = manifest.validity.notes.iter().any(|note| matches!(note, Note::TopSpeed {}));
-        // Runs of older versions have no such note, or a sentence in its place; joined ones have those of their parts.
-        let asked = |config: Document| config.get("transport.pacing") == Some(&"top".into());
-        let is_set = || Document::parse(&manifest.config, "config").is_ok_and(asked);
-        let top = noted || (sent_by != Some("virtual") && is_set());
+        let top = manifest.is_at_top_speed();
         let slack = if sent_by == Some("virtual") { 0 } else { SLACK };
         let within = manifest.validity.notes.iter().find_map(|note| match note {
             Note::ClocksWithin { ns } => Some(i64::try_from(*ns).unwrap_or(i64::MAX).saturating_mul(NS)),

@@ -64,7 +64,7 @@ pub struct Resolved {
 }
 
 impl Resolved {
-    /// Returns the ages of all clusters and workers; `None` in synchronous training, whose results carry no generation time.
+    /// Returns the ages of all clusters and workers; `None` in synchronous training, whose results carry no generation time, and at top speed.
     pub fn ages(&self) -> Option<&Ages> {
         self.found.ages.as_ref()
     }
@@ -145,6 +145,11 @@ pub(crate) fn sends_raw_frames(manifest: &Manifest) -> bool {
     config.is_ok_and(|config| config.get("workload.kind").is_some_and(|kind| kind.to_label() == "raw"))
 }
 
+/// Whether what was sent can have an age: it contains a model, and its generation times mean something.
+fn has_ages(manifest: &Manifest) -> bool {
+    !sends_raw_frames(manifest) && !manifest.is_at_top_speed()
+}
+
 impl Analysis {
     /// Resolves `run`.
     pub fn new(run: RunData, options: Options) -> Result<Analysis> {
@@ -171,7 +176,7 @@ impl Analysis {
                 names: run.names.as_ref(),
                 plausible: run.plausible().filter(|_| matches!(streams, Streams::Files(_))),
                 age_of: options.age_of,
-                aged: run.rounds.is_none() && one_clock && settled && !sends_raw_frames(&run.manifest),
+                aged: run.rounds.is_none() && one_clock && settled && has_ages(&run.manifest),
                 one_clock: one_clock && settled,
                 lanes,
                 held_max: options.memory.held_max(&streams)?,

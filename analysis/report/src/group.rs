@@ -9,7 +9,7 @@ use pktgen_core::definition::{Better, Definition, Label};
 use pktgen_core::record::{Group, ReportPlan};
 
 use pktgen_records::age::FlowAge;
-use pktgen_records::labels::{FLOW, FULL};
+use pktgen_records::labels::{AGED, FLOW};
 use pktgen_records::line::{Line, NS, SHARE};
 use pktgen_records::metric::counts;
 use pktgen_records::resolved::Analysis;
@@ -30,7 +30,7 @@ pub(crate) const DEFINITIONS: [Definition; 3] = [
     )
     .labels(&[FLOW, GROUP])
     .source("design §4")
-    .needs(FULL),
+    .needs(AGED),
     Definition::new(
         "loss",
         SHARE,
@@ -44,7 +44,7 @@ pub(crate) const DEFINITIONS: [Definition; 3] = [
     Definition::new("aom_fairness", "index", Better::Higher, "Jain's index over the groups' mean ages of clusters.")
         .labels(&[Label::one_of("flow", &["groups"], "of groups")])
         .source("design §4")
-        .needs(FULL),
+        .needs(AGED),
 ];
 
 /// Returns the keys of the lines below.

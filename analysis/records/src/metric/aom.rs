@@ -6,7 +6,7 @@ use pktgen_core::registry::Named;
 
 use super::Metric;
 use crate::age::FlowAge;
-use crate::labels::{FLOW, FULL, ONE, ONE_OR_MEAN};
+use crate::labels::{AGED, FLOW, ONE, ONE_OR_MEAN};
 use crate::line::{Line, NS};
 use crate::resolved::Analysis;
 use crate::stats;
@@ -28,7 +28,7 @@ impl Named for Aom {
 type Part = (Definition, fn(&FlowAge) -> Option<f64>);
 
 const fn age(metric: &'static str, definition: &'static str) -> Definition {
-    Definition::new(metric, NS, Better::Lower, definition).labels(&[FLOW, ONE_OR_MEAN]).source("design §4").needs(FULL)
+    Definition::new(metric, NS, Better::Lower, definition).labels(&[FLOW, ONE_OR_MEAN]).source("design §4").needs(AGED)
 }
 
 const PARTS: [Part; 7] = [
@@ -60,7 +60,7 @@ const STARVED: [Definition; 2] = [
     )
     .labels(&[FLOW])
     .source("design §4")
-    .needs(FULL),
+    .needs(AGED),
     Definition::new(
         "flow_never_delivered",
         "flows",
@@ -69,7 +69,7 @@ const STARVED: [Definition; 2] = [
     )
     .labels(&[FLOW, ONE])
     .source("design §4")
-    .needs(FULL),
+    .needs(AGED),
 ];
 
 impl Metric for Aom {

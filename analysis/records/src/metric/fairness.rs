@@ -10,7 +10,7 @@ use pktgen_core::registry::Named;
 
 use super::Metric;
 use crate::age::FlowAge;
-use crate::labels::{FLOW, FULL};
+use crate::labels::{AGED, FLOW};
 use crate::line::Line;
 use crate::resolved::Analysis;
 use crate::stats;
@@ -26,7 +26,7 @@ const FAIRNESS: Definition = Definition::new(
 )
 .labels(&[FLOW])
 .source("design §4")
-.needs(FULL);
+.needs(AGED);
 
 impl Named for Fairness {
     fn name(&self) -> &'static str {

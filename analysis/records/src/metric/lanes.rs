@@ -83,7 +83,8 @@ const DEFINITIONS: [Definition; 13] = [
         Better::Lower,
         "aom_mean by the generation times of decoded members; the mean over clusters, or over workers.",
     )
-    .labels(&[FLOW]),
+    .labels(&[FLOW])
+    .needs("format.lanes, capture.records = \"full\"; not transport.pacing = \"top\""),
 ];
 
 impl Named for Lanes {

@@ -39,7 +39,7 @@ impl Provenance {
         let arrived = (0..received.cluster.len()).map(arrived);
         let found = Members::resolve(layout, &manifest.clusters, sent, arrived, manifest.is_real_time());
         let mut found = Provenance { account: found.account, found, ages: None };
-        if manifest.training.is_none() && manifest.has_one_clock() {
+        if manifest.training.is_none() && manifest.has_one_clock() && !manifest.is_at_top_speed() {
             found.ages = Some(found.ages_of(records)?);
         }
         Ok(found)

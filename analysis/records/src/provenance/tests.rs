@@ -180,3 +180,17 @@ fn ages_by_lanes_need_one_clock() {
         assert_eq!(text("clocks_not_comparable").is_some_and(|text| text.contains("members by lanes")), !is_one);
     }
 }
+
+/// Generation times mean nothing then.
+#[test]
+fn there_are_no_ages_by_lanes_at_top_speed() {
+    let mut bed = Bed::new(Detail::Which, 64);
+    bed.sent(0, 0, 0).received(100, &[(0, 0)]);
+    let mut manifest = Story::default().manifest();
+    manifest.clusters = CLUSTERS.to_vec();
+    for noted in [false, true] {
+        manifest.validity.notes.extend(noted.then_some(pktgen_core::record::Note::TopSpeed {}));
+        let found = Provenance::resolve(&manifest, &bed.layout, &bed.records, &bed.lanes).unwrap();
+        assert_eq!(found.ages.is_some(), !noted);
+    }
+}

@@ -14,7 +14,8 @@ use super::published::Published;
 use super::row::Received;
 use super::shard::SweepShard;
 use super::stamps::StampClock;
-use super::verdict::{Incidents, Unseen, Validity};
+use super::verdict::{Incidents, Note, Unseen, Validity};
+use crate::config::Document;
 use crate::plan::Plan;
 use crate::study::Finding;
 use crate::user_metric::UserMetric;
@@ -566,6 +567,15 @@ impl Manifest {
     pub fn has_one_clock(&self) -> bool {
         let received = self.clocks.get("received.t_recv_ps");
         received.is_none() || received == self.clocks.get("sent.t_sent_ps")
+    }
+
+    /// Returns whether frames left at top speed, without waiting for their schedule: their generation times mean nothing, and nothing has an
+    /// age. Runs of older versions have no such note, or a sentence in its place; joined ones have those of their parts.
+    pub fn is_at_top_speed(&self) -> bool {
+        let asked = |config: Document| config.get("transport.pacing") == Some(&"top".into());
+        let is_virtual = self.clocks.get("sent.t_sent_ps").is_some_and(|clock| clock == "virtual");
+        let noted = self.validity.notes.iter().any(|note| matches!(note, Note::TopSpeed {}));
+        noted || !is_virtual && Document::parse(&self.config, "config").is_ok_and(asked)
     }
 }
 

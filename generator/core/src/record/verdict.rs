@@ -230,7 +230,7 @@ findings! {
         /// Frames that were too late to be sent.
         TooLate = "too_late" { frames: u64 } => "{frames} frames were too late and were not sent";
         /// Generation times mean nothing.
-        TopSpeed = "top_speed" {} => "frames left as fast as they could: generation times are the schedule's, and ages mean nothing";
+        TopSpeed = "top_speed" {} => "frames left as fast as they could: generation times are the schedule's, so there is no Age-of-Model";
         /// The run was changed while it lasted.
         Steered = "steered" { changes: u64 } =>
             "it was steered while it lasted ({changes} changes, in controls.parquet): its rate is not the experiment's, and it has no \
