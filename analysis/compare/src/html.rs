@@ -8,7 +8,7 @@ use pktgen_core::printable::escape;
 use pktgen_report::report::{SCROLLS, STYLE, html_provenance};
 
 use super::forest::forests;
-use super::text::{HEADS, by_severity, cells, doubts, ranking_cells, ranking_heads};
+use super::text::{HEADS, by_severity, cells, doubts, ranking_cells, ranking_heads, remarks};
 use super::{Comparison, Outcome};
 
 /// Additions to the style of reports.
@@ -74,6 +74,7 @@ pub(super) fn page(comparison: &Comparison) -> String {
         let _ = writeln!(out, "<p class=\"about\">{}: {}</p>", escape(&one.name), escape(&one.experiment));
         html_provenance(&one.made, &mut out);
     }
+    folded("Remarks of runs", &remarks(comparison), &mut out);
     folded("How it was compared", &comparison.notes, &mut out);
     for versus in &comparison.versus {
         let unpaired = versus.pairing.unpaired.iter();

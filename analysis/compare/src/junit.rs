@@ -36,12 +36,13 @@ pub(super) fn page(comparison: &Comparison) -> String {
 }
 
 /// Returns what the other formats state beside the judgements: the answer with cautions and differences of configuration, what
-/// was run, notes, and runs without a partner.
+/// was run, remarks of runs, notes, and runs without a partner.
 fn about(comparison: &Comparison) -> Vec<String> {
     let mut lines = comparison.lines.clone();
     for one in &comparison.implementations {
         lines.push(format!("{}: {}; {}", one.name, one.experiment, one.made.line()));
     }
+    lines.extend(super::text::remarks(comparison));
     lines.extend(comparison.notes.iter().map(|note| format!("Note: {note}")));
     let unpaired = comparison.versus.iter().flat_map(|versus| &versus.pairing.unpaired);
     lines.extend(unpaired.map(|one| format!("In no pair: {} of {}: {}", one.run, one.implementation, one.why)));

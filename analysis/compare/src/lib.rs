@@ -43,12 +43,12 @@ pub use rank::{Ranking, Standing};
 pub use rules::{Direction, Rule, Rules};
 
 use judge::overall;
-use pktgen_report::cautions;
 use pktgen_report::check::known_keys;
 use pktgen_report::made::RunProvenance;
 use pktgen_report::model::ages_note;
 use pktgen_report::sweep::data::SweepData;
 use pktgen_report::sweep::data::{name_of, why_invalid};
+use pktgen_report::{cautions, remarks};
 
 /// The JSON format.
 pub const JSON: JsonKind =
@@ -79,6 +79,8 @@ pub struct Implementation {
     /// Sentences shown before any of its numbers: cautions, runs of a point that differ in settings, files without digests, planned
     /// runs that are missing.
     pub cautions: Vec<String>,
+    /// Other remarks of its runs, one sentence per kind.
+    pub remarks: Vec<String>,
     /// What made them, when, where and how.
     pub made: RunProvenance,
 }
@@ -269,6 +271,7 @@ impl Implementation {
             runs: runs.len(),
             invalid: runs.iter().filter(|run| !run.validity.is_valid()).map(said).collect(),
             cautions: cautions(&side.sweep),
+            remarks: remarks(runs),
             made: RunProvenance::of(&side.sweep),
         }
     }

@@ -6,7 +6,7 @@ use std::fmt::Write;
 
 use pktgen_report::report::{markdown_provenance, plain};
 
-use super::text::{HEADS, by_severity, cells, invalid, ranking_cells, ranking_heads};
+use super::text::{HEADS, by_severity, cells, invalid, ranking_cells, ranking_heads, remarks};
 use super::{Comparison, Judgement, Outcome, Versus};
 
 /// Maximum number of judgements that are all shown.
@@ -26,6 +26,12 @@ pub(super) fn page(comparison: &Comparison) -> String {
         out.push_str("Places, and medians over the seeds that all have, with 95 % intervals from 5 seeds on:\n\n");
         let rows = comparison.rankings.iter().map(|ranking| ranking_cells(comparison, ranking));
         table(&ranking_heads(comparison), rows, &mut out);
+    }
+    let remarks = remarks(comparison);
+    if !remarks.is_empty() {
+        out.push_str("<details><summary>Remarks of runs</summary>\n\n");
+        list(&remarks, &mut out);
+        out.push_str("</details>\n\n");
     }
     out.push_str("<details><summary>What was run</summary>\n\n");
     for one in &comparison.implementations {

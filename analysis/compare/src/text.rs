@@ -88,6 +88,12 @@ fn verdict(versus: &Versus) -> String {
     text
 }
 
+/// Returns the remarks of the runs of all sides that are no cautions.
+pub(super) fn remarks(comparison: &Comparison) -> Vec<String> {
+    let of = |one: &Implementation| one.remarks.iter().map(|text| format!("{}: {text}", one.name)).collect::<Vec<_>>();
+    comparison.implementations.iter().flat_map(of).collect()
+}
+
 /// Describes runs without a partner; `None` if all have one.
 fn partners(pairing: &Pairing) -> Option<String> {
     let all = pairing.unpaired.len();
@@ -291,6 +297,11 @@ pub(super) fn summary(comparison: &Comparison, see: &str) -> String {
             comparison.rankings.iter().map(|ranking| ranking_cells(comparison, ranking)).collect();
         table(&ranking_heads(comparison), &rows, &mut out);
     }
+    let remarks = remarks(comparison);
+    if !remarks.is_empty() {
+        out.push('\n');
+        out.extend(remarks.iter().map(|remark| format!("{}\n", one_line(remark))));
+    }
     if !comparison.notes.is_empty() {
         out.push('\n');
         out.extend(comparison.notes.iter().map(|note| format!("Note: {}\n", one_line(note))));
@@ -328,6 +339,7 @@ mod tests {
     use super::*;
     use crate::Rules;
     use crate::tests::{AOM, invalid as invalid_for, run, side};
+    use pktgen_core::record::Note;
 
     #[test]
     fn half_is_a_larger_difference_than_half_as_much_again_in_either_order() {
@@ -408,6 +420,31 @@ mod tests {
         assert!(row.contains(" a\\n\\u202e\\tb "), "{text}");
         let head = text.lines().find(|line| line.starts_with("metric")).unwrap();
         assert_eq!(row.find("same"), head.find("verdict"), "{text}");
+    }
+
+    /// A side that sent less may be the better one for that alone.
+    #[test]
+    fn remarks_of_runs_are_in_every_form_and_frames_not_sent_are_a_caution() {
+        let of = |name: &str, notes: &[Note]| {
+            let one = |seed: u64| {
+                let mut run = run("rate=20", seed, &[(AOM, 100.0)]);
+                run.validity.notes = notes.to_vec();
+                run.notes = vec![pktgen_records::Note { note: "goal_missed", text: "no goal".to_owned() }];
+                run
+            };
+            side(name, (1..=6).map(one).collect())
+        };
+        let sides = [of("old", &[]), of("new", &[Note::ClocksWithin { ns: 5_000_000 }, Note::TooLate { frames: 9 }])];
+        let comparison = Comparison::of(&sides, Some(0), &Rules::built_in()).unwrap();
+        assert!(comparison.lines[1].starts_with("new: Caution, 6 of 6 runs: 9 frames were too late"), "{comparison:?}");
+        let said = remarks(&comparison);
+        assert_eq!((said.len(), said[0].as_str()), (3, "old: Remark, 6 of 6 runs: no goal."), "{said:?}");
+        let forms = crate::extensions().map(|form| comparison.render(form).unwrap().unwrap());
+        for text in forms.chain([summary(&comparison, "x")]) {
+            for part in ["Remark, 6 of 6 runs: workers and server are on different hosts", "runs: no goal", "too late"] {
+                assert!(text.contains(part), "{part}: {text}");
+            }
+        }
     }
 
     #[test]

@@ -38,4 +38,4 @@ pub use report::{JSON, REPORTS};
 pub use summary::summary;
 pub use sweep::data::SweepData;
 pub use sweep::run_dirs;
-pub use verdict::cautions;
+pub use verdict::{cautions, remarks};

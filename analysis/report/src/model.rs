@@ -216,7 +216,7 @@ fn noted(runs: &[RunSummary], wanted: fn(&RunSummary) -> Vec<String>) -> Vec<Run
 
 fn remarks_of(run: &RunSummary) -> Vec<String> {
     let own = run.validity.notes.iter().map(|note| note.to_string());
-    own.chain(run.notes.iter().cloned()).collect()
+    own.chain(run.notes.iter().map(|note| note.text.clone())).collect()
 }
 
 /// Returns the experiment's notes, descriptions of its own metrics, and how ages were computed if not by default.

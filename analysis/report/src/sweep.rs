@@ -334,7 +334,7 @@ fn summarise(
         seed: planned.seed,
         // The run's own verdict may be valid; its records may show otherwise.
         validity: analysis.validity(),
-        notes: analysis.remarks().into_iter().map(|note| note.text).collect(),
+        notes: analysis.remarks(),
         ..Default::default()
     };
     // Experiments' own metrics have a column even without values.

@@ -132,7 +132,7 @@ pub(crate) fn verdict(sweep: &SweepData, comparison: &Comparison) -> Verdict {
         0 => format!("Valid: all {all} runs closed their balance and did what they were asked."),
         _ => format!("INVALID: {invalid} of {all} runs are invalid; do not use these numbers before reading why."),
     }];
-    lines.extend(told(&sweep.runs, "Caution", |run| run.validity.cautions().collect()));
+    lines.extend(told(&sweep.runs, "Caution", |run| kinds(run.validity.cautions())));
     lines.extend(mixed(sweep));
     lines.extend(sweep.manifest.shard.iter().map(|part| part.sentence(all)));
     let before = lines.len();
@@ -164,34 +164,64 @@ pub(crate) fn verdict(sweep: &SweepData, comparison: &Comparison) -> Verdict {
 /// Returns cautions that precede any number of these runs wherever they are shown: signs that the measurement differs
 /// from what was declared, runs of a point that differ in settings, files without digests, missing runs of the plan.
 pub fn cautions(sweep: &SweepData) -> Vec<String> {
-    let mut all = told(&sweep.runs, "Caution", |run| run.validity.cautions().collect());
+    let mut all = told(&sweep.runs, "Caution", |run| kinds(run.validity.cautions()));
     all.extend(mixed(sweep));
-    let unverified = |note: &&Note| matches!(note, Note::Unverified {} | Note::NotVerified {});
-    all.extend(told(&sweep.runs, "Note", |run| run.validity.notes.iter().filter(unverified).collect()));
+    all.extend(told(&sweep.runs, "Note", |run| kinds(run.validity.notes.iter().filter(is_unverified))));
     all.extend(sweep.manifest.shard.iter().map(|part| part.sentence(sweep.runs.len())));
     all
 }
 
+/// Returns the other remarks of runs, as reports of one sweep have them: notes that are no cautions, and what the values of runs lack.
+pub fn remarks(runs: &[RunSummary]) -> Vec<String> {
+    told(runs, "Remark", |run| {
+        let mut all = kinds(run.validity.notes.iter().filter(|note| !note.is_doubt() && !is_unverified(note)));
+        all.extend(run.notes.iter().map(|note| (note.note.to_owned(), note.text.clone())));
+        all
+    })
+}
+
+fn is_unverified(note: &&Note) -> bool {
+    matches!(note, Note::Unverified {} | Note::NotVerified {})
+}
+
+/// Returns the kind and the text of each of these notes.
+fn kinds<'a>(notes: impl Iterator<Item = &'a Note>) -> Vec<(String, String)> {
+    notes.map(|note| (kind(note), note.to_string())).collect()
+}
+
+/// Returns the code of a note, also of one of a part. Sentences of older versions have no other kind.
+fn kind(note: &Note) -> String {
+    match note {
+        Note::OfPart { note, .. } => kind(note),
+        Note::Told { said } => said.clone(),
+        note => note.code().to_owned(),
+    }
+}
+
 /// Returns a sentence for each kind of these notes, with the number of runs that have one; a run may have several. If their texts
-/// differ, the sentence has that of the first run as an example.
-fn told<'a>(runs: &'a [RunSummary], word: &str, notes: impl Fn(&'a RunSummary) -> Vec<&'a Note>) -> Vec<String> {
-    // The first note of each kind, its text and its run, the number of runs, and whether another text differs.
-    let mut told: Vec<(&Note, String, &RunSummary, usize, bool)> = Vec::new();
+/// differ, the sentence has that of the first run as an example. `notes` returns kinds and texts.
+fn told<'a>(
+    runs: &'a [RunSummary],
+    word: &str,
+    notes: impl Fn(&'a RunSummary) -> Vec<(String, String)>,
+) -> Vec<String> {
+    // Each kind, its first text and the run of that, the number of runs, and whether another text differs.
+    let mut told: Vec<(String, String, &RunSummary, usize, bool)> = Vec::new();
     for run in runs {
         let mut seen = BTreeSet::new();
-        for note in notes(run) {
-            let is_first = seen.insert(note.code());
-            match told.iter_mut().find(|(known, ..)| known.code() == note.code()) {
-                Some((_, text, _, count, differ)) => {
+        for (kind, text) in notes(run) {
+            let is_first = seen.insert(kind.clone());
+            match told.iter_mut().find(|(known, ..)| *known == kind) {
+                Some((_, first, _, count, differ)) => {
                     *count += usize::from(is_first);
-                    *differ = *differ || note.to_string() != *text;
+                    *differ = *differ || text != *first;
                 }
-                None => told.push((note, note.to_string(), run, 1, false)),
+                None => told.push((kind, text, run, 1, false)),
             }
         }
     }
     let all = runs.len();
-    let sentence = |(_, text, run, count, differ): (&Note, String, &RunSummary, usize, bool)| {
+    let sentence = |(_, text, run, count, differ): (String, String, &RunSummary, usize, bool)| {
         let example = if differ { format!("; for example, {}", name_of(run)) } else { String::new() };
         format!("{word}, {count} of {all} runs{example}: {text}.")
     };
@@ -288,7 +318,7 @@ mod tests {
         let mut run = RunSummary::default();
         run.validity.notes = vec![changed("workers"), changed("server")];
         let runs = [run, RunSummary::default()];
-        let said = told(&runs, "Caution", |run| run.validity.cautions().collect());
+        let said = told(&runs, "Caution", |run| kinds(run.validity.cautions()));
         assert!(said.len() == 1 && said[0].starts_with("Caution, 1 of 2 runs"), "{said:?}");
     }
 
@@ -301,12 +331,22 @@ mod tests {
             run.validity.notes = vec![note];
             run
         };
-        let cautions = |runs: &[RunSummary]| told(runs, "Caution", |run| run.validity.cautions().collect());
+        let cautions = |runs: &[RunSummary]| told(runs, "Caution", |run| kinds(run.validity.cautions()));
         let text = counts(258, 0).to_string();
         let equal = [1, 2].map(|seed| run(seed, counts(258, 0)));
         assert_eq!(cautions(&equal), [format!("Caution, 2 of 2 runs: {text}.")]);
         let differ = [run(1, counts(258, 0)), run(2, counts(220, 9)), run(3, counts(258, 0))];
         let example = "for example, paper,seed=1 (all defaults, seed 1)";
         assert_eq!(cautions(&differ), [format!("Caution, 3 of 3 runs; {example}: {text}.")]);
+    }
+
+    /// They have no code, and say unlike things.
+    #[test]
+    fn sentences_of_older_versions_are_each_told() {
+        let said = |said: &str| Note::Told { said: said.into() };
+        let mut runs = [RunSummary::default(), RunSummary::default()];
+        runs[0].validity.notes = vec![said("copy mode"), said("late"), Note::LimitDecided { share_percent: 9 }];
+        runs[1].validity.notes = vec![said("late"), Note::NotVerified {}];
+        assert_eq!(remarks(&runs), ["Remark, 1 of 2 runs: copy mode.", "Remark, 2 of 2 runs: late."]);
     }
 }

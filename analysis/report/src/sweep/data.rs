@@ -30,7 +30,7 @@ pub struct RunSummary {
     /// Whether its numbers may be used. Runs that could not be read are invalid, too, and have no numbers.
     pub validity: Validity,
     /// Notes for readers of its values.
-    pub notes: Vec<String>,
+    pub notes: Vec<pktgen_records::Note>,
     /// Values by [`Line::key`], including comparisons with the baseline. Runs of a sweep share the keys.
     pub scalars: Scalars,
     /// Comparisons with the baseline that have no value: the key, and why.

@@ -48,6 +48,7 @@ pub(super) const DECLARED: &[(&str, &str, &str)] = &[
     ("comparison", "implementations[].made.command", "null|string"),
     ("comparison", "implementations[].made.others", "array?"),
     ("comparison", "implementations[].made.others[]", "string"),
+    ("comparison", "implementations[].remarks[]", "string"),
     ("comparison", "outcome", "null|string"),
     ("comparison", "rankings[].compared", "bool"),
     ("comparison", "rankings[].direction", "string"),

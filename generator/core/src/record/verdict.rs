@@ -599,7 +599,8 @@ impl Note {
             | Note::CarrierChanged { .. }
             | Note::CountedUnlikeOnce { .. }
             | Note::CountsWrong { .. }
-            | Note::LanesContradict { .. } => true,
+            | Note::LanesContradict { .. }
+            | Note::TooLate { .. } => true,
             // A forwarder passes each only to the addressed worker.
             Note::AcksMissing { acks, seen, elsewhere, forwards, .. } => {
                 !forwards || *elsewhere > 0 || lacks(*acks, *seen)
