@@ -46,6 +46,9 @@ pub struct Entry {
     pub created_unix_ns: u64,
     /// Whether all runs are valid.
     pub valid: bool,
+    /// Number of runs that were steered: their rates are their own.
+    #[serde(default, skip_serializing_if = "is_none")]
+    pub steered: usize,
     /// Settings that were changed in addition to the experiment file, except seeds, as `key=value`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub overrides: Vec<String>,
@@ -123,8 +126,8 @@ pub struct Value {
     pub overrides: Vec<String>,
 }
 
-fn is_none(seeds: &usize) -> bool {
-    *seeds == 0
+fn is_none(count: &usize) -> bool {
+    *count == 0
 }
 
 /// Identifies the runs in a folder before they are analysed.
@@ -203,6 +206,11 @@ impl Point {
 }
 
 impl Entry {
+    /// Whether series have its values: its runs are valid, and their rates those of the experiment.
+    fn is_shown(&self) -> bool {
+        self.valid && self.steered == 0
+    }
+
     /// Returns the unit of a metric. A metric of the user's may have had another one in other entries.
     fn unit(&self, metric: &str) -> &str {
         self.units.get(metric).map_or("", String::as_str)
@@ -230,6 +238,7 @@ impl Entry {
             tool: first.tool,
             created_unix_ns: first.created_unix_ns,
             valid: sweep.runs.iter().all(|run| run.validity.is_valid()),
+            steered: sweep.runs.iter().filter(|run| run.is_steered()).count(),
             overrides: RunProvenance::of(sweep).changed().into_iter().map(str::to_owned).collect(),
             units: sweep.units.clone(),
             points: sweep.points.iter().map(point).collect(),
@@ -325,7 +334,7 @@ impl History {
         let mut all: BTreeMap<(&str, Labels, &str, &str), Series> = BTreeMap::new();
         let mut of_point: BTreeMap<(&str, Labels), Vec<&Point>> = BTreeMap::new();
         let reasons = self.reasons();
-        for entry in self.entries.iter().filter(|entry| entry.valid) {
+        for entry in self.entries.iter().filter(|entry| entry.is_shown()) {
             for point in &entry.points {
                 let place = (entry.experiment.as_str(), canonical_labels(&point.labels));
                 of_point.entry(place.clone()).or_default().push(point);
@@ -369,7 +378,7 @@ impl History {
     /// Returns the reasons for drops at each point, and their units.
     fn reasons(&self) -> BTreeMap<(&str, Labels), Reasons<'_>> {
         let mut reasons: BTreeMap<(&str, Labels), Reasons> = BTreeMap::new();
-        for entry in self.entries.iter().filter(|entry| entry.valid) {
+        for entry in self.entries.iter().filter(|entry| entry.is_shown()) {
             for point in &entry.points {
                 let own = point.medians.keys().filter(|metric| metric.starts_with(OF_REASON));
                 let own = own.map(|metric| (metric.as_str(), entry.unit(metric)));
@@ -388,9 +397,14 @@ impl History {
         metrics
     }
 
-    /// Returns the number of entries that are excluded from series.
+    /// Returns the number of entries that are excluded from series, since runs of them are invalid.
     pub fn invalid(&self) -> usize {
         self.entries.iter().filter(|entry| !entry.valid).count()
+    }
+
+    /// Returns the number of other entries that are excluded from series, since runs of them were steered.
+    pub fn steered(&self) -> usize {
+        self.entries.iter().filter(|entry| entry.valid && entry.steered > 0).count()
     }
 }
 

@@ -14,6 +14,7 @@ fn entry(i: u64, value: f64) -> Entry {
         tool: format!("pktgen 0.1.{i}"),
         created_unix_ns: i * 86_400_000_000_000,
         valid: true,
+        steered: 0,
         overrides: Vec::new(),
         units: [("aom_mean/cluster".to_owned(), "ns".to_owned())].into(),
         points: vec![Point {
@@ -288,6 +289,26 @@ fn series_are_by_date_and_say_where_they_changed() {
         page.contains("1 of 2 series have a change") && page.matches("<polyline").count() == 2 && !page.contains("NaN")
     );
     assert!(!page.contains("verdict fine"), "a change may be for the worse");
+}
+
+/// As comparisons leave them out of pairs.
+#[test]
+fn entries_of_steered_runs_are_in_no_series_and_are_counted() {
+    let mut entries: Vec<Entry> = (1..=3).map(|i| entry(i, 1.0)).collect();
+    entries.push(Entry { steered: 1, ..entry(4, 9.0) });
+    entries.push(Entry { steered: 1, valid: false, ..entry(5, 9.0) });
+    let lines: Vec<String> = entries.iter().map(|entry| serde_json::to_string(entry).unwrap()).collect();
+    assert!(!lines[0].contains("steered") && lines[3].contains("\"steered\":1"), "{lines:?}");
+    let history = parse(lines.join("\n").as_bytes(), Path::new("h")).unwrap();
+    assert_eq!((history.invalid(), history.steered()), (1, 1));
+    assert!(history.series(&[]).iter().all(|series| series.values.len() == 3));
+
+    let dir = tempfile::tempdir().unwrap();
+    write_sweep(dir.path(), 2);
+    let mut sweep = SweepData::open(dir.path(), &mut |_, _| {}).unwrap();
+    sweep.runs[1].validity.notes.push(pktgen_core::record::Note::Steered { changes: 1 });
+    let entry = Entry::of(dir.path(), Runs::of(dir.path(), false).unwrap(), &sweep).unwrap();
+    assert_eq!((entry.valid, entry.steered), (true, 1));
 }
 
 #[test]

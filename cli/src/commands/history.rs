@@ -23,6 +23,9 @@ pub(super) fn run(args: History, ui: &Ui) -> Result<u8> {
     if history.invalid() > 0 {
         ui.note(&format!("warning: {} entries of invalid runs are left out", history.invalid()));
     }
+    if history.steered() > 0 {
+        ui.note(&format!("warning: {} entries of steered runs are left out", history.steered()));
+    }
     let known = history.metrics();
     let names: Vec<&str> = known.iter().map(String::as_str).collect();
     if let Some(wrong) = args.metric.iter().find(|metric| !known.contains(metric)) {

@@ -338,7 +338,13 @@ fn a_shell_steers_by_the_run_dir_and_a_steered_run_has_no_partner() {
     let report = pktgen(folder, &["report", "out", "-o", "r.md"]);
     assert!(report.status.success(), "{}", text(&report.stderr));
     let page = fs::read_to_string(folder.join("r.md")).expect("a report");
-    assert!(page.contains("it was steered while it lasted"), "{page}");
+    for said in [text(&report.stdout), page] {
+        assert!(said.contains("Caution, 1 of 1 runs: it was steered while it lasted"), "{said}");
+    }
+    assert_eq!(pktgen(folder, &["report", "out", "--history", "h.jsonl"]).status.code(), Some(0));
+    let history = pktgen(folder, &["history", "h.jsonl"]);
+    let said = text(&history.stdout) + &text(&history.stderr);
+    assert!(said.contains("1 entries of steered runs are left out") && said.contains("no series"), "{said}");
 }
 
 /// A run dir of a run in progress, with the socket that its manifest names.

@@ -156,6 +156,7 @@ pub(super) const DECLARED: &[(&str, &str, &str)] = &[
     ("draft", "workers[].peak_bps", "null|number"),
     ("history", "overrides", "array?"),
     ("history", "overrides[]", "string"),
+    ("history", "steered", "number?"),
     ("manifest", "command", "array?"),
     ("manifest", "counters.goal_ps", "null|number"),
     ("manifest", "counters.received_ps", "array|null"),

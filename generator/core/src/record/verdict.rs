@@ -600,7 +600,8 @@ impl Note {
             | Note::CountedUnlikeOnce { .. }
             | Note::CountsWrong { .. }
             | Note::LanesContradict { .. }
-            | Note::TooLate { .. } => true,
+            | Note::TooLate { .. }
+            | Note::Steered { .. } => true,
             // A forwarder passes each only to the addressed worker.
             Note::AcksMissing { acks, seen, elsewhere, forwards, .. } => {
                 !forwards || *elsewhere > 0 || lacks(*acks, *seen)
