@@ -577,14 +577,15 @@ impl Experiment {
 /// Returns what a process with these roles sees of a run behind a device with this effect.
 fn sees(plan: &Plan, roles: Roles, expected: Expected) -> Sees {
     let by_key = expected == Expected::SumsByKey;
+    let paced = plan.spec.transport.pacing == Pacing::Deadlines;
     Sees {
         sends: roles.workers,
         device: roles.device,
         server: roles.server,
         results: roles.workers && (by_key || !plan.spec.transport.has_server),
-        paced: plan.spec.transport.pacing == Pacing::Deadlines,
+        paced,
         counted: !by_key,
-        dated: plan.spec.family == Family::Updates && !plan.spec.raw,
+        dated: paced && plan.spec.family == Family::Updates && !plan.spec.raw,
     }
 }
 

@@ -140,15 +140,33 @@ pub(super) fn default_metrics(catalogue: &Catalogue, document: &Document) -> &'s
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::run::Experiment;
+    use crate::live::Sees;
+    use crate::run::{Experiment, sees};
 
-    /// Returns what is expected of the device of this experiment, in a process with all roles.
-    fn expected_of(text: &str) -> Expected {
+    /// Returns what is expected of the device of this experiment, in a process with all roles, and what that process sees.
+    fn seen_of(text: &str) -> (Expected, Sees) {
         let document = Document::parse(text, "x.toml").unwrap();
         let experiment = Experiment::open(pktgen_registry::all(), document).unwrap();
         let plan = experiment.draft(&experiment.runs[0]).unwrap();
         let roles = Roles::ALL.of_run(plan.spec.transport.has_server, plan.spec.is_external()).unwrap();
-        expected(&plan, roles)
+        let expected = expected(&plan, roles);
+        (expected, sees(&plan, roles, expected))
+    }
+
+    fn expected_of(text: &str) -> Expected {
+        seen_of(text).0
+    }
+
+    /// Generation times mean nothing then.
+    #[test]
+    fn live_views_have_no_ages_at_top_speed() {
+        for (pacing, is_dated) in [("deadlines", true), ("top", false)] {
+            let (_, sees) = seen_of(&format!(
+                "[workload]\nclusters = 2\nworkers_per_cluster = 3\nupdates = 9\n[schedule]\noffered = \"4Mbps\"\n[topology]\n\
+                 rate = \"2Mbps\"\n[transport]\nkind = \"ring\"\npacing = \"{pacing}\"\n"
+            ));
+            assert_eq!(sees.dated, is_dated, "{pacing}");
+        }
     }
 
     #[test]
