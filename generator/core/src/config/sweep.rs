@@ -42,11 +42,14 @@ pub struct Sweep {
 impl Sweep {
     /// Removes `[sweep]` from a document and reads it. Without one, the sweep is a single run with seed `seed`.
     pub fn read(document: &mut Document, seed: u64) -> Result<Self> {
-        // As for axes: the later layer wins; within a layer the list.
+        // As for axes: the later layer wins; within a layer there is one of them.
         let (own, listed) = (document.overriding("seed"), document.overriding("sweep.seeds"));
         let is_given = match (&own, &listed) {
-            (Some(own), Some(listed)) => own.origin.is_later(&listed.origin),
-            (own, _) => own.is_some(),
+            (Some(own), Some(listed)) if own.origin.is_later(&listed.origin) => true,
+            (Some(own), Some(listed)) if !listed.origin.is_later(&own.origin) => {
+                return Err(both_set(&listed.origin, &own.origin, "the seeds"));
+            }
+            (own, listed) => own.is_some() && listed.is_none(),
         };
         let loser = if is_given { "sweep.seeds" } else { "seed" };
         let overridden = own.and(listed).map(|_| loser.to_owned()).into_iter().collect();
@@ -109,7 +112,7 @@ impl Sweep {
                     continue;
                 }
                 Some(own) if own.is_override() && !origin.is_later(own) => {
-                    return Err(Error::config(format!("{own} and {origin} both set {path}; leave one of them out")));
+                    return Err(both_set(own, &origin, path));
                 }
                 Some(own) if own.is_override() => self.overridden.push(format!("sweep.axes.{path}")),
                 _ => {}
@@ -193,6 +196,11 @@ pub fn with_variants(overrides: &[String], runs: &[Run]) -> Vec<String> {
         }
     };
     overrides.iter().map(told).collect()
+}
+
+/// The error about two values on one layer for `what`.
+fn both_set(one: &Origin, other: &Origin, what: &str) -> Error {
+    Error::config(format!("{one} and {other} both set {what}; leave one of them out"))
 }
 
 /// Reads a variant: its name and the keys that it sets.
@@ -379,9 +387,13 @@ name = "Olaf"
     #[test]
     fn a_seed_that_is_given_is_the_seed_of_the_sweep() {
         assert_eq!(read("[sweep]\nseeds = \"3..9\"", &["seed=1"]).unwrap().seeds, [1]);
-        // On one layer the list wins.
-        let both = read("[sweep]\nseeds = \"3..9\"", &["seed=1", "sweep.seeds=4"]).unwrap();
-        assert_eq!((both.seeds, both.overridden), (vec![4], vec!["seed".to_owned()]));
+        assert_eq!(read("seed = 1\n[sweep]\nseeds = \"3..5\"", &[]).unwrap().seeds, [3, 4, 5]);
+        assert_eq!(read("seed = 1", &["sweep.seeds=4"]).unwrap().seeds, [4]);
+        for flags in [["seed=1", "sweep.seeds=4"], ["sweep.seeds=4", "seed=1"]] {
+            let why = read("[sweep]\nseeds = \"3..9\"", &flags).unwrap_err().to_string();
+            let wanted = "--set sweep.seeds=4 and --set seed=1 both set the seeds; leave one of them out";
+            assert!(why.contains(wanted), "{why}");
+        }
     }
 
     #[test]
@@ -403,6 +415,7 @@ name = "Olaf"
         let why = read(&[], &["a.b=7", "sweep.axes.a.b=[4, 5]"]).unwrap_err().to_string();
         assert!(why.contains("--set sweep.axes.a.b=[4, 5] and --set a.b=7 both set a.b"), "{why}");
         assert!(read(&[("A__B", "7"), ("SWEEP__AXES__A__B", "[4, 5]")], &[]).is_err());
+        assert!(read(&[("SEED", "7"), ("SWEEP__SEEDS", "1..3")], &[]).is_err());
     }
 
     #[test]
