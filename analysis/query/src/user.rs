@@ -11,6 +11,7 @@ use pktgen_core::registry::suggest;
 use pktgen_core::user_metric::UserMetric;
 use pktgen_core::{Error, Result};
 use pktgen_records::Line;
+use pktgen_records::labels::NUMBERS;
 use pktgen_records::memory::MemoryBound;
 use pktgen_records::user::{Unanswered, UserMetrics, is_taken};
 use polars::prelude::*;
@@ -69,8 +70,19 @@ pub fn check(metrics: &[UserMetric], axes: &[String]) -> Result<()> {
         let wrong = |fault: Error| Error::config(format!("{place}.sql: {fault}"));
         let answer = on_nothing(&metric.sql, &tables).map_err(wrong)?;
         lines_of(metric, &answer).map_err(wrong)?;
+        check_numbers(&answer).map_err(wrong)?;
     }
     Ok(())
+}
+
+/// Refuses labels without numbers whose names are those of numbers in all metrics. Runs of older versions may have them.
+fn check_numbers(answer: &QueryAnswer) -> Result<()> {
+    match answer.columns().into_iter().enumerate().find(|(at, name)| NUMBERS.contains(name) && !answer.is_number(*at)) {
+        None => Ok(()),
+        Some((_, name)) => Err(Error::config(format!(
+            "the column \"{name}\" holds no numbers, and the label {name} is a number in all metrics: name it otherwise"
+        ))),
+    }
 }
 
 /// Executes `sql` over tables without rows.
@@ -188,6 +200,12 @@ mod tests {
             ),
             ("a", "SELECT action AS value FROM books", "holds no numbers"),
             ("a", "SELECT seed AS value, run FROM runs", "the column \"run\" is no label"),
+            (
+                "a",
+                "SELECT action AS id, COUNT(*) AS value FROM books GROUP BY action",
+                "metrics.a.sql: the column \"id\" holds no numbers, and the label id is a number in all metrics",
+            ),
+            ("a", "SELECT 'x' AS n, 1 AS value FROM runs", "the column \"n\" holds no numbers"),
         ] {
             let fault = check(&[metric(name, sql)], &slots).unwrap_err().to_string();
             assert!(fault.contains(wanted), "{sql}: {fault}");
@@ -197,6 +215,7 @@ mod tests {
             "SELECT cluster AS id, 'cluster' AS flow, AVG(bytes) AS value FROM sent GROUP BY cluster",
             "SELECT SUM(value) / 2 AS value FROM metrics WHERE metric = 'loss'",
             "SELECT \"target.slots\" AS slots, 1 AS value FROM runs",
+            "SELECT worker AS id, attempt AS n, job, COUNT(*) AS value FROM sent GROUP BY worker, attempt, job",
             "SELECT QUANTILE_DISC(t_recv_ps - newest_gen_ps, 0.99) / 1000 AS value FROM received",
         ] {
             check(&[metric("a", sql)], &slots).unwrap_or_else(|fault| panic!("{sql}: {fault}"));
