@@ -318,6 +318,17 @@ def test_a_metric_without_a_value_is_none(monkeypatch: pytest.MonkeyPatch) -> No
         both.value("aom_mean", flow=None)
 
 
+def test_labels_of_a_value_are_numbers_or_their_texts() -> None:
+    lines = [{"metric": "a", "unit": "", "value": float(n), "id": n, "kind": str(n)} for n in range(3)]
+    whole = pl.DataFrame(lines, schema={"metric": pl.String, "unit": pl.String, "value": pl.Float64, "id": pl.UInt64, "kind": pl.String})
+    for table in (whole, whole.cast({"id": pl.String}), whole.cast({"kind": pl.Int64})):
+        found = pktgen.Analysis("x", table, [], True)
+        assert [found.value("a", id=1, kind="1"), found.value("a", id="2", kind=2)] == [1.0, 2.0]
+        for labels in ({"id": "x", "kind": 1}, {"id": 1}, {"id": [1], "kind": 1}, {"id": 1, "kind": None}):
+            with pytest.raises(pktgen.UsageError, match="0 values; there are, with these labels"):
+                found.value("a", **labels)
+
+
 def test_notes_of_a_run_are_warnings() -> None:
     with pytest.warns(pktgen.PktgenWarning, match="as fast as they could") as caught:
         sweep = pktgen.run("wires/live", updates=5, pacing="top", progress=False)

@@ -25,13 +25,17 @@ class Analysis:
     valid: bool
 
     def value(self, metric: str, **labels: object) -> float | None:
-        """The one value of a metric with these labels, and no others; None where it has no value. A label of None is one that the line lacks."""
+        """The one value of a metric with these labels, and no others; None where it has no value.
+
+        A label of None is one that the line lacks. Numbers may be texts: id="1" is id=1.
+        """
         labels = {name: value for name, value in labels.items() if value is not None}
         rows = self.metrics.filter(pl.col("metric") == metric)
         names = [column for column in rows.columns if column not in ("metric", "unit", "value")]
         there = rows.select(names)
         for column in names:
-            rows = rows.filter(pl.col(column) == labels[column] if column in labels else pl.col(column).is_null())
+            held = pl.Series([_is_label(value, labels.get(column)) for value in rows[column]], dtype=pl.Boolean)
+            rows = rows.filter(held)
         if rows.height != 1 or set(labels) - set(names):
             known = [{name: value for name, value in row.items() if value is not None} for row in there.head(5).iter_rows(named=True)]
             what = f"there are, with these labels: {known}" if known else "there is no such metric here (`metrics` has those that there are)"
@@ -49,6 +53,13 @@ class Analysis:
 
     def _texts(self) -> list[str]:
         return [note.text for note in self.notes]
+
+
+def _is_label(value: object, wanted: object) -> bool:
+    """A label is wanted as a number or as its text; None is wanted of lines without it."""
+    if value is None or wanted is None:
+        return value is wanted
+    return str(value) == str(wanted) or bool(value == wanted)
 
 
 def analyze(
