@@ -326,6 +326,24 @@ def test_a_second_interrupt_ends_a_tool_that_does_not_heed_the_first(monkeypatch
     assert not runs_still(int(Path("pid").read_text()))
 
 
+def test_files_are_utf_8_in_every_locale() -> None:
+    Path("run").mkdir()
+    Path("run/manifest.json").write_text('{"state": "größer", "host": {}}', encoding="utf-8")
+    call = """if True:
+        from pathlib import Path
+        from pktgen import Control, UsageError, _progress, _tool
+        path = Path("run/manifest.json")
+        print(ascii(_tool.written(path, None)["state"]), ascii(_progress._read(path)["state"]))
+        try:
+            Control("run")
+        except UsageError:
+            print("read")
+    """
+    own = {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
+    done = subprocess.run([sys.executable, "-c", call], env={**os.environ, **own}, check=True, capture_output=True, text=True)
+    assert done.stdout.split() == ["'gr\\xf6\\xdfer'"] * 2 + ["read"]
+
+
 def test_names_with_spaces_and_brackets() -> None:
     odd = Path("a b [c]*")
     shutil.copy(Path(__file__).resolve().parents[2] / "configs/olaf/table1.toml", "my experiment.toml")

@@ -165,7 +165,7 @@ def _socket(run: Path) -> Path:
     running: dict[str, Path] = {}
     for manifest in [run / "manifest.json", *sorted(run.glob("*/manifest.json"))]:
         if manifest.is_file():
-            found = json.loads(manifest.read_text())
+            found = json.loads(manifest.read_bytes())
             noted = found.get("host", {}).get("control.socket")
             # A later run may have the same path, and that of a killed one may still be there.
             if noted and found.get("state") == "running" and _listens(noted):

@@ -54,7 +54,7 @@ class Progress:
 
 def _read(path: Path) -> dict[str, Any] | None:
     try:
-        found: dict[str, Any] = json.loads(path.read_text())
+        found: dict[str, Any] = json.loads(path.read_bytes())
         return found
     except (OSError, ValueError):
         return None

@@ -147,7 +147,7 @@ def written(path: Path, answer: Answer) -> dict[str, Any]:
     """The JSON file that a call wrote; the error of the call if it did not."""
     if not path.exists():
         raise PktgenError(answer.message())
-    found: dict[str, Any] = json.loads(path.read_text())
+    found: dict[str, Any] = json.loads(path.read_bytes())
     return found
 
 
