@@ -359,6 +359,24 @@ def test_names_with_spaces_and_brackets() -> None:
     assert (odd / "c d.html").exists()
 
 
+@pytest.mark.parametrize("name", ["-x", "--help"])
+def test_paths_may_begin_as_flags_do(name: str) -> None:
+    shutil.copy(Path(__file__).resolve().parents[2] / "configs/olaf/table1.toml", f"{name}.toml")
+    sweep = pktgen.run(f"{name}.toml", **SMALL | {"seeds": 1}, out=name, capture__pcap=True)
+    run = pktgen.open(name).runs[0]
+    assert sweep.metrics("loss").height == len(sweep) and sweep.runs[0].metrics("loss").height == 1
+    assert pktgen.open(name).valid and pktgen.query(name, "SELECT COUNT(*) AS n FROM sent")["n"].item() > 0
+    shutil.copy(run.path / "capture.pcapng", f"{name}.pcapng")
+    shutil.copy(run.path / "sent.pcapng", f"{name}s.pcapng")
+    assert pktgen.analyze(f"{name}.pcapng", sent=f"{name}s.pcapng", metrics="received").valid
+    assert pktgen.analyze(Path(name), metrics="loss").metrics.height == len(sweep)
+    Path(f"{name}.rules").write_text("")
+    with pytest.raises(pktgen.UsageError, match=rf"\./{name}.rules"):
+        pktgen.compare(name, sweep, rules=f"{name}.rules")
+    shutil.copytree(name, "other")
+    assert pktgen.compare(name, "other", out=f"{name}.html").valid and Path(f"{name}.html").exists()
+
+
 def test_every_axis_and_label_is_a_column() -> None:
     axes = {"topology.rate": ["20Gbps"], "workload.worker_sigma": [0.1, 1, 2.5], "target.slot_in_transmission": [True, False]}
     sweep = pktgen.run(OLAF, **SMALL | {"seeds": 1, "updates": 40, "axes": axes}, reward="learning")

@@ -79,10 +79,10 @@ def analyze(
     patterns = (metrics,) if isinstance(metrics, str) else metrics
     flags: list[object] = []
     for file in [sent] if isinstance(sent, str | os.PathLike) else sent or ():
-        flags += ["--sent", file]
+        flags += ["--sent", tool.path(file)]
     for flag, value in [("--format", format), ("--anchor", anchor), ("--offset", offset)]:
         flags += [flag, value] if value is not None else []
     flags += ["--forwards"] if forwards else []
     flags += [] if verify else ["--no-verify"]
-    table, answer = tool.metrics(paths, patterns, flags)
+    table, answer = tool.metrics(map(tool.path, paths), patterns, flags)
     return Analysis(", ".join(Path(path).name for path in paths), table.select(tool.used(table)), answer.notes(), answer.code == 0)

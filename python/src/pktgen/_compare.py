@@ -84,7 +84,8 @@ def compare(
 
     If one of them was opened with `verify=False`, the files of neither are compared with their digests.
     """
-    flags: list[object] = ["--rules", rules] if rules is not None else []
+    flags: list[object] = ["--rules", tool.path(rules)] if rules is not None else []
+    out = tool.path(out) if out is not None else None
     # The tool has one flag for both sides.
     verified = all(getattr(side, "_verify", True) for side in (new, old))
     flags += [] if verified else ["--no-verify"]
@@ -94,7 +95,7 @@ def compare(
         answer = tool.call("report", _path(new), "--baseline", _path(old), "--out", file, *flags, allow=(0, 1))
         comparison = Comparison(tool.written(file, answer), verified, _planned(_path(new)))
     # What could not be written has the exit code of a verdict of "worse".
-    failed = [line for line in answer.said("pktgen: ") if out is not None and str(out) in line]
+    failed = [line for line in answer.said("pktgen: ") if out is not None and out in line]
     if failed:
         raise PktgenError("\n".join(failed))
     if not comparison.valid:
@@ -106,7 +107,7 @@ def compare(
 
 def _path(place: Sweep | str | os.PathLike[str]) -> Path:
     if isinstance(place, (str, os.PathLike)):
-        return Path(place)
+        return Path(tool.path(place))
     path = getattr(place, "path", None)
     if not isinstance(path, Path):
         raise UsageError(f"{place!r} cannot be compared; give a sweep, or the folder of one", 2)

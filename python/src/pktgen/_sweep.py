@@ -194,7 +194,7 @@ class Sweep:
     """The runs of an experiment that began. Iterating gives each `Run`."""
 
     def __init__(self, path: str | os.PathLike[str], verify: bool = True, report: dict[str, Any] | None = None) -> None:
-        self.path = Path(path)
+        self.path = Path(tool.path(path))
         self._verify = verify
         plan = self._plan()
         self.name = str(plan["experiment"])
@@ -380,8 +380,9 @@ def run(
     """
     if not isinstance(check, bool):
         raise UsageError(f"check={check!r} is not True or False; the setting of this name is target__check", 2)
+    experiment = tool.path(experiment)
     changes = keys.overrides(experiment, seeds, axes, set, settings_)
-    folder, made = (Path(out), False) if out is not None else (_free(experiment), True)
+    folder, made = (Path(tool.path(out)), False) if out is not None else (_free(experiment), True)
     words = ["replay", experiment, "--out", folder, *changes, *(["--jobs", jobs] if jobs is not None else [])]
     bar = Progress(folder, progress)
     try:
@@ -391,10 +392,11 @@ def run(
         if made and not any(folder.iterdir()):
             folder.rmdir()
     sweep = Sweep(folder, report=tool.written(folder / "report.json", answer))
+    place = f"{tool.path(folder)}{os.sep}"
     for note in answer.said("note: "):
-        tool.warn(note.replace(f"{folder}{os.sep}", ""))
+        tool.warn(note.replace(place, ""))
     if not sweep.valid:
-        message = "\n".join([sweep.verdict.lines[0], answer.message().replace(f"{folder}{os.sep}", "")])
+        message = "\n".join([sweep.verdict.lines[0], answer.message().replace(place, "")])
         if check:
             raise InvalidRunError(message, sweep)
         tool.warn(message, invalid=True)
@@ -411,7 +413,7 @@ def query(path: str | os.PathLike[str], sql: str, verify: bool = True) -> pl.Dat
     flags = () if verify else ("--no-verify",)
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "answer.parquet"
-        answer = tool.call("query", "--format", "parquet", "-o", file, *flags, "--", path, sql, allow=(0, 1))
+        answer = tool.call("query", "--format", "parquet", "-o", file, *flags, "--", tool.path(path), sql, allow=(0, 1))
         if not file.exists():
             raise PktgenError(answer.message())
         rows = pl.read_parquet(file)

@@ -79,11 +79,19 @@ def binary() -> str:
     return found
 
 
+def path(given: object) -> str:
+    """A path, or the name of an experiment, as a word of a command line, where one that begins with "-" would be a flag."""
+    text = os.fspath(given) if isinstance(given, str | os.PathLike) else None
+    if not isinstance(text, str) or not text:
+        raise UsageError(f"{given!r} is no path or name; write a text that is not empty, or a pathlib.Path", 2)
+    return f"./{text}" if text.startswith("-") else text
+
+
 def call(*words: object, allow: tuple[int, ...] = (0,), tick: Callable[[], None] | None = None) -> Answer:
     """Calls the binary; an exit code that is not in `allow` becomes an exception. `tick` is called while it runs."""
     # Files and not pipes: no output is so long that the tool waits.
     with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err, _watcher() as watcher:
-        command = [binary(), *(str(word) for word in words)]
+        command = [binary(), *(path(word) if isinstance(word, os.PathLike) else str(word) for word in words)]
         try:
             # A session of its own: an interrupt reaches the tool once, from here.
             child = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=out, stderr=err, start_new_session=True)
