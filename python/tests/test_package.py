@@ -181,6 +181,18 @@ def test_an_invalid_run_is_an_error_and_keeps_its_records() -> None:
     assert "INVALID" in repr(sweep) and "INVALID" in repr(sweep.run()) and ">INVALID</b>" in sweep.run()._repr_html_()
 
 
+def test_errors_have_no_lines_of_progress_and_not_all_of_many() -> None:
+    with pytest.raises(pktgen.InvalidRunError) as invalid:
+        pktgen.run("wires/live", **LATE)
+    said = str(invalid.value).splitlines()
+    assert len(said) == 2 and said[0].startswith("INVALID: ") and said[1].startswith("invalid run "), said
+    roles = ["workers", "a b/c: device", "x,rate=1,seed=2: server"]
+    lines = [f"{role}: sent 9 frames, received 7; 9 frames heard, 900 B" for role in roles]
+    lines += [f"pktgen: seed={n} was not analysed: device: sent nothing" for n in range(349)]
+    text = _tool.Answer(1, b"", "\n".join(lines)).message().splitlines()
+    assert text == [f"seed={n} was not analysed: device: sent nothing" for n in range(20)] + ["… and 329 more lines"]
+
+
 def test_numbers_of_an_invalid_run_warn() -> None:
     with pytest.warns(pktgen.InvalidRunWarning) as caught:
         sweep = pktgen.run("wires/live", **LATE, check=False)

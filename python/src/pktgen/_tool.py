@@ -7,6 +7,7 @@ import errno
 import functools
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -22,6 +23,7 @@ from typing import Any
 
 import polars as pl
 
+from . import _html as html
 from ._errors import InvalidRunWarning, PktgenError, PktgenWarning, UsageError, failure
 
 # Seconds between two looks at a call in progress.
@@ -33,6 +35,8 @@ CAUTION = {"unverified", "not_verified", "told"}
 WATCH = 'read child && ! read ended && kill -s TERM "$child"'
 # Lines of standard error that report what was done.
 REPORTED = ("note: ", "runs: ", "report: ", "comparison: ", "warning: ")
+# The traffic of a role in a real-time run; in a sweep its run dir is before it.
+TRAFFIC = re.compile(r"(.*: )?(workers|device|server): sent \d+ frames, received \d+; ")
 
 
 @dataclass(frozen=True)
@@ -53,9 +57,9 @@ class Answer:
     err: str
 
     def message(self) -> str:
-        """The error: standard error without what only reports progress."""
-        lines = [line for line in self.err.splitlines() if not line.startswith((*REPORTED, "{"))]
-        return "\n".join(line.removeprefix("pktgen: ") for line in lines).strip()
+        """The error: standard error without what only reports what was done, and of many lines the first."""
+        lines = [line for line in self.err.splitlines() if not line.startswith((*REPORTED, "{")) and not TRAFFIC.match(line)]
+        return "\n".join(html.some("\n".join(line.removeprefix("pktgen: ") for line in lines).strip().splitlines()))
 
     def said(self, prefix: str) -> list[str]:
         """Lines of standard error that begin with `prefix`, without it."""
