@@ -389,6 +389,14 @@ def test_wrong_arguments_are_usage_errors(small: pktgen.Sweep, copy: Path, tmp_p
     for words in wrong:
         with pytest.raises(pktgen.UsageError):
             pktgen.run("olaf/table1", updates=10, **words)
+    for experiment in ("", ".", "/", "..", None, {}, 3, b"olaf/table1"):
+        with pytest.raises(pktgen.UsageError, match="is no path or name|cannot be read: Is a directory"):
+            pktgen.run(experiment)  # type: ignore[arg-type]
+        assert not Path("runs").exists() or list(Path("runs").iterdir()) == []
+    for path in ("", None, {}, 3):
+        for use in (pktgen.open, pktgen.analyze, lambda path: pktgen.query(path, "SELECT 1"), lambda path: pktgen.run("olaf/table1", out=path or "")):
+            with pytest.raises(pktgen.UsageError, match="is no path or name"):
+                use(path)  # type: ignore[arg-type]
     with pytest.raises(pktgen.UsageError, match="cannot be compared"):
         small.compare(None)  # type: ignore[arg-type]
     with pytest.raises(pktgen.PktgenError, match="nowhere"):

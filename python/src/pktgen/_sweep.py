@@ -465,12 +465,13 @@ def _invalid(row: dict[str, Any]) -> str:
 
 def _free(experiment: str | os.PathLike[str]) -> Path:
     """A new folder runs/NAME-N."""
-    name = "-".join(Path(experiment).with_suffix("").parts[-2:]).lstrip("./")
+    path = Path(experiment)
+    name = "-".join([*path.parts[-2:-1], path.stem]).lstrip("./")
     for n in range(1, 10_000):
-        path = Path("runs") / f"{name}-{n}"
+        folder = Path("runs") / f"{name}-{n}"
         try:
-            path.mkdir(parents=True)
-            return path
+            folder.mkdir(parents=True)
+            return folder
         except FileExistsError:
             continue
     raise UsageError(f"runs/{name}-1 to -9999 all exist; choose a folder with out=", 2)
