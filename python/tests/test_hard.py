@@ -359,6 +359,27 @@ def test_names_with_spaces_and_brackets() -> None:
     assert (odd / "c d.html").exists()
 
 
+def test_a_run_that_is_opened_alone_has_the_columns_of_its_sweep() -> None:
+    axes = {"workload.worker_sigma": [0.5, 1], "topology.rate": ["20Gbps"]}
+    sweep = pktgen.run(OLAF, **SMALL | {"seeds": 1, "axes": axes})
+    whole = sweep.metrics("loss")
+    alone = [pktgen.open(run.path) for run in sweep]
+    assert pl.concat([one.metrics("loss") for one in alone]).equals(whole)
+    for run, one in zip(sweep, alone):
+        assert one.runs[0].labels == run.labels and list(one.runs[0].labels) == list(sweep.axes) == list(one.axes)
+        assert one.axes == {axis: [label] for axis, label in run.labels.items()}
+        assert one.stream("sent").collect_schema() == sweep.stream("sent").collect_schema()
+    # Elsewhere it has the types of its own values.
+    run = sweep.select(worker_sigma=1)[0]
+    Path("elsewhere").mkdir()
+    for plan in (None, "[]", "{", '{"runs": [{}]}', json.dumps({"runs": [{"dir": "run", "labels": {}}], "axes": []})):
+        if plan:
+            Path("elsewhere/sweep.json").write_text(plan)
+        found = pktgen.open(shutil.copytree(run.path, "elsewhere/run", dirs_exist_ok=True))
+        assert list(found.axes.items()) == [("variant", [run.variant]), ("topology.rate", ["20Gbps"]), ("workload.worker_sigma", [1])]
+        assert isinstance(found.runs[0].labels["workload.worker_sigma"], int)
+
+
 @pytest.mark.parametrize("name", ["-x", "--help"])
 def test_paths_may_begin_as_flags_do(name: str) -> None:
     shutil.copy(Path(__file__).resolve().parents[2] / "configs/olaf/table1.toml", f"{name}.toml")

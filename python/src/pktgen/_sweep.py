@@ -7,6 +7,7 @@ import json
 import os
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -201,6 +202,8 @@ class Sweep:
         #: The axes with their values, in the order of the experiment.
         self.axes: dict[str, list[Label]] = {axis: keys.typed(axis, values) for axis, values in plan["axes"]}
         self._words = {axis: dict(zip(values, self.axes[axis])) for axis, values in plan["axes"]}
+        if "own" in plan:
+            self.axes = {axis: [label] for axis, label in self._labels(plan["own"]).items()}
         planned = [self._run(row) for row in plan["runs"]]
         self.runs = [run for run in planned if (run.path / "manifest.json").is_file()]
         #: Names of planned runs without a manifest: the sweep was interrupted, or is in progress, or their files are gone.
@@ -220,8 +223,9 @@ class Sweep:
         if not (self.path / "manifest.json").is_file():
             raise UsageError(f"{self.path}: neither a sweep (sweep.json) nor a run dir (manifest.json)", 2)
         run = json.loads(_read(self.path / "manifest.json"))
-        axes = [[axis, [value]] for axis, value in run["labels"].items()]
-        return {"experiment": run["experiment"], "axes": axes, "runs": [{"dir": ".", "labels": run["labels"], "seed": run["seed"]}]}
+        own = run["labels"]
+        row = {"dir": ".", "labels": own, "seed": run["seed"]}
+        return {"experiment": run["experiment"], "axes": _axes_above(self.path, own), "runs": [row], "own": own}
 
     def _run(self, row: dict[str, Any]) -> Run:
         return Run(self.path / row["dir"], self._labels(row["labels"]), int(row["seed"]), self._verify)
@@ -475,6 +479,16 @@ def _free(experiment: str | os.PathLike[str]) -> Path:
         except FileExistsError:
             continue
     raise UsageError(f"runs/{name}-1 to -9999 all exist; choose a folder with out=", 2)
+
+
+def _axes_above(path: Path, labels: dict[str, str]) -> list[tuple[str, list[str]]]:
+    """The axes of the sweep in whose folder a run dir is, for their order and types; without one, those of its labels."""
+    place = path.resolve()
+    with suppress(OSError, ValueError, LookupError, TypeError):
+        plan = json.loads((place.parent / "sweep.json").read_bytes())
+        if any(row["dir"] == place.name and row["labels"] == labels for row in plan["runs"]):
+            return [(axis, list(values)) for axis, values in plan["axes"]]
+    return [(axis, [labels[axis]]) for axis in sorted(labels, key=lambda axis: (axis != "variant", axis))]
 
 
 def _opened(path: Path) -> Any:
