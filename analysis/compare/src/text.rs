@@ -441,7 +441,8 @@ mod tests {
         assert_eq!((said.len(), said[0].as_str()), (3, "old: Remark, 6 of 6 runs: no goal."), "{said:?}");
         let forms = crate::extensions().map(|form| comparison.render(form).unwrap().unwrap());
         for text in forms.chain([summary(&comparison, "x")]) {
-            for part in ["Remark, 6 of 6 runs: workers and server are on different hosts", "runs: no goal", "too late"] {
+            for part in ["Remark, 6 of 6 runs: workers and server are on different hosts", "runs: no goal", "too late"]
+            {
                 assert!(text.contains(part), "{part}: {text}");
             }
         }

@@ -52,9 +52,8 @@ impl ProbeGround {
 
     /// Returns the time within which this many frames that leave at once through one port are observed: the longest of all ports.
     pub fn on_links(&self, frames: usize) -> Time {
-        let last = |link: &Link| {
-            lasts(link, self.frame_bytes).saturating_mul(frames as Time).saturating_add(link.delay)
-        };
+        let last =
+            |link: &Link| lasts(link, self.frame_bytes).saturating_mul(frames as Time).saturating_add(link.delay);
         self.links.iter().map(last).max().unwrap_or(0).min(NEVER / 4)
     }
 

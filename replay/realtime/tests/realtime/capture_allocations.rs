@@ -131,12 +131,7 @@ fn captured(wire: Burst, limits: RecordingLimits) -> (Result<u64>, serde_json::V
     captured_in(folder.path(), wire, limits, false)
 }
 
-fn captured_in(
-    folder: &Path,
-    wire: Burst,
-    limits: RecordingLimits,
-    parquet: bool,
-) -> (Result<u64>, serde_json::Value) {
+fn captured_in(folder: &Path, wire: Burst, limits: RecordingLimits, parquet: bool) -> (Result<u64>, serde_json::Value) {
     let listen = Listen {
         queues: 1,
         card_stamps: false,

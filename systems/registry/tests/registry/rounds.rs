@@ -13,7 +13,9 @@ use pktgen_core::record::{Iteration, PacketId, Reply};
 use pktgen_core::time::{NEVER, NS, Time};
 use pktgen_switchml::format as switchml;
 use pktgen_trio_ml::format as trio_ml;
-use pktgen_wire::wire::frame::{Datagram, HEAD, SERVER_IP, group_ip, has_udp_checksum, source_ip, target_ip, worker_ip};
+use pktgen_wire::wire::frame::{
+    Datagram, HEAD, SERVER_IP, group_ip, has_udp_checksum, source_ip, target_ip, worker_ip,
+};
 use pktgen_workload::dense::Dense;
 use proptest::prelude::*;
 

@@ -432,9 +432,8 @@ impl<'p, 'a> Router<'p, 'a> {
         let frames = self.pass(span + self.probe.ground.patience)?;
         self.since = None;
         let answers: Vec<_> = frames.into_iter().map(read).collect::<ProbeResult<_>>()?;
-        let of = |spot: &Spot| {
-            own(&answers, spot, "a partial result", || format!("none within {}", Span::from_ps(span)))
-        };
+        let of =
+            |spot: &Spot| own(&answers, spot, "a partial result", || format!("none within {}", Span::from_ps(span)));
         spots.iter().map(of).collect()
     }
 
