@@ -201,16 +201,46 @@ def test_verdicts_of_older_versions_are_read(older: Path) -> None:
                 killed.run().sent
 
 
+def reopen(folder: Path) -> None:
+    """Makes the plan that of a sweep in progress: it lists no digests of manifests before it ends."""
+    plan = json.loads((folder / "sweep.json").read_text())
+    del plan["digest"]
+    for row in plan["runs"]:
+        del row["manifest"]
+    (folder / "sweep.json").write_text(json.dumps(plan))
+
+
+@pytest.mark.parametrize("first", [1, 3])
+def test_runs_that_begin_after_a_sweep_was_opened_have_their_labels(copy: Path, small: pktgen.Sweep, first: int) -> None:
+    reopen(copy)
+    later = [run.name for run in small.runs[first:]]
+    Path("later").mkdir()
+    for name in later:
+        (copy / name).rename(Path("later", name))
+    sweep = pktgen.open(copy)
+    assert (len(sweep), sweep.missing) == (first, later)
+    with pytest.warns(pktgen.InvalidRunWarning, match="never began"):
+        assert sweep.metrics("loss").equals(small.metrics("loss").head(first))
+    for name in later:
+        Path("later", name).rename(copy / name)
+    assert sweep.metrics().equals(small.metrics()), "labels of every run"
+    assert sweep.missing == [] and [run.name for run in sweep] == [run.name for run in small]
+    rows = sweep.stream("sent").collect()
+    assert rows.equals(small.stream("sent").collect()) and rows.height == sweep.query("SELECT COUNT(*) AS n FROM sent")["n"].item()
+
+
+def test_metrics_of_runs_that_the_opened_plan_lacks_are_refused(copy: Path) -> None:
+    sweep = pktgen.open(copy)
+    lost = sweep._planned.pop()
+    with pytest.raises(pktgen.PktgenError, match=f"{re.escape(str(lost.path))}, which is not known here; if the sweep is in progress"):
+        sweep.metrics("loss")
+
+
 def test_sweeps_that_were_cut_short_have_the_runs_that_began(copy: Path, small: pktgen.Sweep) -> None:
     gone = [run.name for run in small.runs[-3:]]
     for name in gone:
         shutil.rmtree(copy / name)
-    # A sweep lists no digests of manifests before it ends.
-    plan = json.loads((copy / "sweep.json").read_text())
-    del plan["digest"]
-    for row in plan["runs"]:
-        del row["manifest"]
-    (copy / "sweep.json").write_text(json.dumps(plan))
+    reopen(copy)
     sweep = pktgen.open(copy)
     assert (len(sweep), sweep.missing, sweep.runs[-1].valid) == (5, gone, True)
     assert sweep.notes == [] and not sweep.valid

@@ -95,6 +95,9 @@ class Run:
         """The resolved configuration, as TOML."""
         return str(self.manifest["config"])
 
+    def _began(self) -> bool:
+        return (self.path / "manifest.json").is_file()
+
     def _said(self, which: str) -> list[Note]:
         rows = self.manifest["validity"].get(which)
         if rows is None:
@@ -204,12 +207,19 @@ class Sweep:
         self._words = {axis: dict(zip(values, self.axes[axis])) for axis, values in plan["axes"]}
         if "own" in plan:
             self.axes = {axis: [label] for axis, label in self._labels(plan["own"]).items()}
-        planned = [self._run(row) for row in plan["runs"]]
-        self.runs = [run for run in planned if (run.path / "manifest.json").is_file()]
-        #: Names of planned runs without a manifest: the sweep was interrupted, or is in progress, or their files are gone.
-        self.missing = [run.name for run in planned if not (run.path / "manifest.json").is_file()]
+        self._planned = [self._run(row) for row in plan["runs"]]
         if report is not None:
             self._report = report
+
+    @property
+    def runs(self) -> list[Run]:
+        """The runs that began, in the order of the plan. Runs of a sweep in progress are added when they begin."""
+        return [run for run in self._planned if run._began()]
+
+    @property
+    def missing(self) -> list[str]:
+        """Names of planned runs without a manifest: the sweep was interrupted, or is in progress, or their files are gone."""
+        return [run.name for run in self._planned if not run._began()]
 
     def _plan(self) -> dict[str, Any]:
         if (self.path / "sweep.json").is_file():
@@ -291,7 +301,7 @@ class Sweep:
         Columns: every axis (`variant` among them) and `seed`, typed; `metric`, `unit`, `value`; then labels of the
         metric that its lines have (`flow`, `id`, `n`, `reason`, …). In lines of `pktgen analyze`, in the sweep's order.
         """
-        return _metrics(self.path, self.runs, patterns, self._verify)
+        return _metrics(self.path, self._planned, patterns, self._verify)
 
     def report(self) -> pl.DataFrame:
         """The table of the report: a row per point and metric with median, interval (`lo`, `hi`), published value and source."""
@@ -322,9 +332,10 @@ class Sweep:
 
     def stream(self, name: str) -> pl.LazyFrame:
         """A stream of all runs that began, with axes and `seed` as first columns."""
-        if not self.runs:
-            raise UsageError(f"{self.name}: all of its {len(self.missing)} planned runs are missing", 2)
-        return pl.concat([run.stream(name).select(*_columns(run), pl.all()) for run in self.runs])
+        runs = self.runs
+        if not runs:
+            raise UsageError(f"{self.name}: all of its {len(self._planned)} planned runs are missing", 2)
+        return pl.concat([run.stream(name).select(*_columns(run), pl.all()) for run in runs])
 
     def query(self, sql: str) -> pl.DataFrame:
         """The answer to one SELECT over all runs (docs/query.md)."""
@@ -428,19 +439,25 @@ def query(path: str | os.PathLike[str], sql: str, verify: bool = True) -> pl.Dat
     return rows
 
 
-def _metrics(path: Path, runs: list[Run], patterns: tuple[str, ...], verify: bool) -> pl.DataFrame:
+def _metrics(path: Path, planned: list[Run], patterns: tuple[str, ...], verify: bool) -> pl.DataFrame:
+    """Metrics with the labels of their runs. Runs of a sweep in progress may begin during the call."""
+    began = [run for run in planned if run._began()]
     table, _ = tool.metrics([path], patterns, () if verify else ("--no-verify",))
     # In the folder "." the tool's paths begin with "./", and those of Python do not.
     table = table.with_columns(pl.col("run").str.strip_prefix("./"))
     # Lines of a single run do not name it.
-    one = len(runs) == 1 and table["run"].null_count() == table.height
-    named = {None: runs[0]} if one else {str(run.path): run for run in runs}
+    one = len(began) == 1 and table["run"].null_count() == table.height
+    named = {None: began[0]} if one else {str(run.path): run for run in planned}
     own = pl.concat([pl.select(pl.lit(name, pl.String).alias("run"), *_columns(run)) for name, run in named.items()])
     labels = [column for column in own.columns if column != "run"]
     # A metric's label with the name of an axis repeats the axis of its run.
     _check_repeated(table, own, [label for label in labels if label in table.columns])
     table = table.drop(labels, strict=False)
     joined = table.join(own, on="run", how="left", nulls_equal=True, maintain_order="left")
+    unknown = joined.filter(pl.col("seed").is_null())["run"].unique(maintain_order=True)
+    if not unknown.is_empty():
+        what = f"its metrics are of {unknown[0] or 'a run without a name'}, which is not known here"
+        raise PktgenError(f"{path}: {what}; if the sweep is in progress, repeat the call, else open it again")
     rest = [column for column in tool.used(table) if column not in ("metric", "unit", "value", "run")]
     return joined.select(*labels, "metric", "unit", "value", *rest)
 
