@@ -5,6 +5,7 @@ import os
 import re
 import shutil
 import signal
+import struct
 import subprocess
 import sys
 import tarfile
@@ -234,6 +235,46 @@ def test_metrics_of_runs_that_the_opened_plan_lacks_are_refused(copy: Path) -> N
     lost = sweep._planned.pop()
     with pytest.raises(pktgen.PktgenError, match=f"{re.escape(str(lost.path))}, which is not known here; if the sweep is in progress"):
         sweep.metrics("loss")
+
+
+def test_answers_warn_of_sampled_records(small: pktgen.Sweep) -> None:
+    counted = "SELECT COUNT(*) AS n FROM sent"
+    sweep = pktgen.run(OLAF, **SMALL | {"seeds": 1}, capture__records="every:4")
+    for use in (sweep.query, sweep.runs[0].query):
+        with pytest.warns(pktgen.PktgenWarning, match="hold the recorded rows alone") as caught:
+            assert use(counted)["n"].item() > 0
+        assert [(warning.category, warning.filename) for warning in caught] == [(pktgen.PktgenWarning, __file__)]
+    # Filters make warnings of other uses errors.
+    assert small.query(counted)["n"].item() == 8 * 540 and sweep.metrics("loss").height == len(sweep)
+
+
+def test_answers_warn_of_runs_without_digests(older: Path) -> None:
+    counted = "SELECT COUNT(*) AS n FROM sent"
+    with pytest.warns(pktgen.PktgenWarning, match="no digests .* in 7 more") as caught:
+        assert pktgen.query(older / "7799c96/sweep", counted)["n"].item() > 0
+    assert len(caught) == 1
+    # This version wrote digests.
+    assert pktgen.query(older / "f27ad16/sweep", counted)["n"].item() > 0
+
+
+def test_answers_warn_of_clocks_that_cannot_be_compared() -> None:
+    run = pktgen.run(OLAF, **SMALL | {"seeds": 1}, capture__pcap=True).runs[0]
+    counted, blocks = "SELECT COUNT(*) AS n FROM received", (run.path / "capture.pcapng").read_bytes()
+    # The same packets without comments, captured at a time of day.
+    plain, at = struct.pack("<IHHiIII", 0xA1B23C4D, 2, 4, 0, 0, 65535, 1), 0
+    while at < len(blocks):
+        kind, length, _, high, low, size, full = struct.unpack_from("<7I", blocks.ljust(at + 28), at)
+        if kind == 6:
+            seconds, ns = divmod(high << 32 | low, 10**9)
+            plain += struct.pack("<4I", 1_700_000_000 + seconds, ns, size, full) + blocks[at + 28 : at + 28 + size]
+        at += length
+    Path("plain.pcap").write_bytes(plain)
+    with pytest.warns(pktgen.PktgenWarning, match="plain.pcap: times of senders and server do not count from one instant") as caught:
+        there = pktgen.query("plain.pcap", counted)["n"].item()
+    assert len(caught) == 1
+    assert pktgen.query(run.path / "capture.pcapng", counted)["n"].item() == there > 0, "one clock, which is no caution"
+    with pytest.warns(pktgen.PktgenWarning, match=r"not compared with their digests \(verify=False\)"):
+        pktgen.query(run.path / "capture.pcapng", counted, verify=False)
 
 
 def test_sweeps_that_were_cut_short_have_the_runs_that_began(copy: Path, small: pktgen.Sweep) -> None:

@@ -166,7 +166,7 @@ impl Database {
             Content::Capture { known, index, .. } if !index.clocks.comparable() => {
                 let text =
                     format!("times of senders and server do not count from one instant: {}", index.clocks.about());
-                Some((known.clone(), Note { note: "clocks", text }))
+                Some((known.clone(), Note { note: "clocks_not_comparable", text }))
             }
             Content::Capture { .. } | Content::Runs(_) => None,
         };

@@ -78,9 +78,10 @@ mod asked {
 
     /// Executes a query; returns 1 if a run is invalid or could not be read.
     pub(super) fn run(args: &Query, ui: &Ui) -> Result<u8> {
-        // Not by clap, which sees a global flag before the command only after its checks.
-        if args.format.is_some() && ui.json() {
-            return Err(Error::config("--format and --json: choose one"));
+        // Not by clap, which sees a global flag before the command only after its checks. With a file, --format is its
+        // form, and --json that of notes.
+        if args.format.is_some() && ui.json() && args.out.is_none() {
+            return Err(Error::config("--format and --json: choose one, or write the answer to a file (-o FILE)"));
         }
         if let Some(out) = &args.out {
             check_outputs([out], [args.path.as_path()])?;

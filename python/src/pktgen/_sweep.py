@@ -428,13 +428,17 @@ def query(path: str | os.PathLike[str], sql: str, verify: bool = True) -> pl.Dat
     flags = () if verify else ("--no-verify",)
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "answer.parquet"
-        answer = tool.call("query", "--format", "parquet", "-o", file, *flags, "--", tool.path(path), sql, allow=(0, 1))
+        words = ("--json", "--format", "parquet", "-o", file, *flags, "--", tool.path(path), sql)
+        answer = tool.call("query", *words, allow=(0, 1))
         if not file.exists():
             raise PktgenError(answer.message())
         rows = pl.read_parquet(file)
-    if answer.code != 0:
-        tool.warn(answer.message() or "; ".join(answer.said("note: ")), invalid=True)
-    elif not verify:
+    notes = answer.notes()
+    tool.warn_of(notes, tool.PARTIAL)
+    if answer.code != 0 and answer.message():
+        tool.warn(answer.message(), invalid=True)
+    # Captures have no such note.
+    if not verify and all(note.code != "not_verified" for note in notes):
         tool.warn(f"{Path(path).name}: files were not compared with their digests (verify=False)")
     return rows
 

@@ -15,7 +15,7 @@ import sys
 import sysconfig
 import tempfile
 import warnings
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Set
 from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
@@ -31,6 +31,8 @@ INTERVAL = 0.1
 # Notes of an analysis with which its numbers may not be used, or only with care.
 SERIOUS = {"invalid", "damaged", "nothing_found", "metric_failed", "not_analysed"}
 CAUTION = {"unverified", "not_verified", "told"}
+# Further notes with which an answer to SQL, unlike a metric, has numbers of fewer rows or of times that cannot be compared.
+PARTIAL = {"records_not_full", "clocks_not_comparable"}
 # Reads the number of a process, then waits for a line. If Python ends before it writes that line, the process is ended.
 WATCH = 'read child && ! read ended && kill -s TERM "$child"'
 # Lines of standard error that report what was done.
@@ -200,10 +202,10 @@ def warn(text: str, invalid: bool = False) -> None:
     warnings.warn(text, InvalidRunWarning if invalid else PktgenWarning, stacklevel=level + 1)
 
 
-def warn_of(notes: list[Note]) -> None:
-    """Warns of notes that forbid or limit the use of numbers, once per code."""
-    for code in dict.fromkeys(note.code for note in notes if note.code in SERIOUS | CAUTION):
+def warn_of(notes: list[Note], more: Set[str] = frozenset()) -> None:
+    """Warns of notes that forbid or limit the use of numbers, and of codes in `more`, once per code."""
+    for code in dict.fromkeys(note.code for note in notes if note.code in SERIOUS | CAUTION | more):
         of = [note for note in notes if note.code == code]
-        more = f" (and the like in {len(of) - 1} more)" if len(of) > 1 else ""
+        others = f" (and the like in {len(of) - 1} more)" if len(of) > 1 else ""
         where = f"{Path(of[0].run).name}: " if of[0].run else ""
-        warn(f"{where}{of[0].text}{more}", code in SERIOUS)
+        warn(f"{where}{of[0].text}{others}", code in SERIOUS)

@@ -174,6 +174,13 @@ fn forms(folder: &Path) {
         assert!(output.status.code() == Some(2) && output.stdout.is_empty(), "{words:?}: {said}");
         assert!(said.contains("--format and --json: choose one"), "{words:?}: {said}");
     }
+    // With a file, --format is its form, and notes are objects.
+    let words = ["--json", "query", RUN, sql, "--format", "parquet", "-o", "noted.parquet", "--no-verify"];
+    let output = pktgen(folder, &words);
+    let said = text(&output.stderr);
+    assert!(output.status.success() && output.stdout.is_empty(), "{said}");
+    assert!(said.starts_with("{\"schema\":\"note/1\"") && said.contains("\"note\":\"not_verified\""), "{said}");
+    assert!(pktgen_records::batches::Batches::open(&folder.join("noted.parquet")).is_ok());
     let plan = answered(folder, &[RUN, "SELECT seq FROM sent WHERE worker = 3", "--explain"]);
     assert!(
         plan.contains("SCAN sent") && plan.contains("PROJECT 2/14 COLUMNS") && plan.contains("SELECTION"),
