@@ -257,6 +257,36 @@ def test_answers_warn_of_runs_without_digests(older: Path) -> None:
     assert pktgen.query(older / "f27ad16/sweep", counted)["n"].item() > 0
 
 
+def test_reports_and_comparisons_warn_of_runs_without_digests(older: Path, copy: Path) -> None:
+    bare = older / "7799c96/sweep"
+    for use in (lambda sweep: sweep.report(), lambda sweep: sweep.verdict, lambda sweep: sweep.valid, lambda sweep: sweep._repr_html_()):
+        sweep = pktgen.open(bare)
+        with pytest.warns(pktgen.PktgenWarning, match="olaf-table1: 8 of 8 runs unverified: the manifest has no digests") as caught:
+            use(sweep)
+        assert [warning.filename for warning in caught] == [__file__], "once"
+        assert sweep.valid and "no digests" in sweep.verdict.warnings[0] and "no digests" in repr(sweep)
+        assert ">UNVERIFIED</b>" in sweep._repr_html_()
+    with pytest.warns(pktgen.PktgenWarning, match="no digests"):
+        assert ">UNVERIFIED</b>" in sweep.runs[0]._repr_html_()
+    with pytest.warns(pktgen.PktgenWarning, match=r"olaf-table1: its files were not compared with their digests \(verify=False\)"):
+        assert ">UNVERIFIED</b>" in pktgen.open(copy, verify=False)._repr_html_()
+    again = Path(shutil.copytree(bare, "again"))
+    with pytest.warns(pktgen.PktgenWarning) as caught:
+        found = pktgen.compare(again, bare)
+    assert found.valid and ">UNVERIFIED</b>" in found._repr_html_()
+    said = "8 of 8 runs unverified: the manifest has no digests: an older version wrote it, or the run was killed"
+    assert [str(warning.message) for warning in caught] == [f"again: {said}", f"sweep: {said}"]
+    whole = pktgen.open(older / "f27ad16/sweep")
+    assert whole.verdict.warnings == [] and ">valid</b>" in whole._repr_html_() and ">valid</b>" in whole.runs[0]._repr_html_()
+    assert ">valid</b>" in pktgen.compare(copy, whole)._repr_html_()
+    # Folders of run dirs need no plan.
+    for folder in (copy, again):
+        (folder / "sweep.json").unlink()
+    assert ">valid</b>" in pktgen.compare(copy, whole)._repr_html_()
+    with pytest.warns(pktgen.PktgenWarning, match=f"again: {said}"):
+        assert ">UNVERIFIED</b>" in pktgen.compare(again, whole)._repr_html_()
+
+
 def test_answers_warn_of_clocks_that_cannot_be_compared() -> None:
     run = pktgen.run(OLAF, **SMALL | {"seeds": 1}, capture__pcap=True).runs[0]
     counted, blocks = "SELECT COUNT(*) AS n FROM received", (run.path / "capture.pcapng").read_bytes()
@@ -329,7 +359,8 @@ def test_what_is_shown_of_large_sweeps_is_bounded(monkeypatch: pytest.MonkeyPatc
     report = {"verdict": {"valid": False, "worse": False, "lines": ["INVALID"]}, "invalid": bad, "warnings": []}
     judged = pktgen.Sweep("large", report=report)
     for shown in (repr(judged), judged._repr_html_()):
-        assert len(shown) < 3_000 and "… and 2981 more lines" in shown and "INVALID" in shown
+        # Their manifests have no digests, which is one line more.
+        assert len(shown) < 3_000 and "… and 2982 more lines" in shown and "INVALID" in shown
     notes = [_tool.Note("x", "", "text")] * 3_000
     analysis = pktgen.Analysis("x", pl.DataFrame({"metric": ["a"]}), notes, True)
     assert "… and 2980 more lines" in repr(analysis) and "… and 2980 more lines" in analysis._repr_html_()

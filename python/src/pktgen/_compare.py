@@ -15,6 +15,7 @@ from . import _html as html
 from . import _keys as keys
 from . import _tool as tool
 from ._errors import PktgenError, UsageError
+from ._seal import without_digests
 
 if TYPE_CHECKING:
     from ._sweep import Sweep
@@ -87,20 +88,25 @@ def compare(
     flags: list[object] = ["--rules", tool.path(rules)] if rules is not None else []
     out = tool.path(out) if out is not None else None
     # The tool has one flag for both sides.
-    verified = all(getattr(side, "_verify", True) for side in (new, old))
-    flags += [] if verified else ["--no-verify"]
+    verify = all(getattr(side, "_verify", True) for side in (new, old))
+    flags += [] if verify else ["--no-verify"]
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "compare.json"
         flags += ["--out", out] if out is not None else []
         answer = tool.call("report", _path(new), "--baseline", _path(old), "--out", file, *flags, allow=(0, 1))
-        comparison = Comparison(tool.written(file, answer), verified, _planned(_path(new)))
+        said = tool.written(file, answer)
+    without = {side: without_digests(_runs(side)) for side in (_path(new), _path(old))} if verify else {}
+    unverified = [f"{side.name}: {found}" for side, found in without.items() if found]
+    comparison = Comparison(said, verify and not unverified, _planned(_path(new)))
     # What could not be written has the exit code of a verdict of "worse".
     failed = [line for line in answer.said("pktgen: ") if out is not None and out in line]
     if failed:
         raise PktgenError("\n".join(failed))
     if not comparison.valid:
         tool.warn("\n".join(comparison.lines), invalid=True)
-    if not verified:
+    for text in unverified:
+        tool.warn(text)
+    if not verify:
         tool.warn(f"{comparison.title}: files of both sides were not compared with their digests (verify=False)")
     return comparison
 
@@ -114,11 +120,23 @@ def _path(place: Sweep | str | os.PathLike[str]) -> Path:
     return path
 
 
+def _plan(sweep: Path) -> dict[str, Any]:
+    """The plan of a sweep; empty without one."""
+    plan = sweep / "sweep.json"
+    found: dict[str, Any] = json.loads(plan.read_text(encoding="utf-8")) if plan.is_file() else {}
+    return found
+
+
 def _planned(sweep: Path) -> dict[str, list[str]]:
     """The axes of a sweep with all their values, as texts; none of a run dir."""
-    plan = sweep / "sweep.json"
-    axes = json.loads(plan.read_text(encoding="utf-8")).get("axes", []) if plan.is_file() else []
-    return {axis: list(values) for axis, values in axes}
+    return {axis: list(values) for axis, values in _plan(sweep).get("axes", [])}
+
+
+def _runs(sweep: Path) -> list[Path]:
+    """The runs of a sweep that began, those in a folder without a plan, or a run dir itself."""
+    manifests = [sweep / row["dir"] / "manifest.json" for row in _plan(sweep).get("runs", [])]
+    found = manifests or [sweep / "manifest.json", *sweep.glob("*/manifest.json")]
+    return [manifest.parent for manifest in found if manifest.is_file()]
 
 
 def _typed(points: list[dict[str, str]], axes: Mapping[str, list[str]]) -> dict[str, dict[str, keys.Label]]:

@@ -22,6 +22,7 @@ from ._compare import Comparison, compare
 from ._errors import InvalidRunError, PktgenError, UsageError
 from ._keys import Label
 from ._progress import Progress
+from ._seal import SEAL, without_digests
 from ._tool import Note
 
 # A larger sweep is shown without its verdict until something has asked for it: the tool reads all runs for that.
@@ -191,7 +192,7 @@ class Run:
 
     def _repr_html_(self) -> str:
         said = [note.text for note in self.faults + self.notes]
-        return html.box(self.name, self.valid, said, self._verify)
+        return html.box(self.name, self.valid, said, self._verify and without_digests([self.path]) is None)
 
 
 class Sweep:
@@ -277,13 +278,26 @@ class Sweep:
         with tempfile.TemporaryDirectory() as folder:
             flags, file = () if self._verify else ("--no-verify",), Path(folder) / "report.json"
             answer = tool.call("report", self.path, "--out", file, *flags, allow=(0, 1))
-            return tool.written(file, answer)
+            found = tool.written(file, answer)
+        if self._unverified:
+            tool.warn(self._unverified)
+        return found
+
+    @cached_property
+    def _unverified(self) -> str | None:
+        """Why files were not compared with digests; `None` if all were."""
+        if not self._verify:
+            return f"{self.name}: its files were not compared with their digests (verify=False)"
+        found = without_digests(run.path for run in self.runs)
+        return found and f"{self.name}: {found}"
 
     @property
     def verdict(self) -> Verdict:
         """What the tool says of all runs."""
         said = self._report["verdict"]
-        return Verdict(said["valid"], said["worse"], [*said["lines"], *map(_invalid, self._report["invalid"])], self._report["warnings"])
+        unverified = [self._unverified] if self._unverified else []
+        lines = [*said["lines"], *map(_invalid, self._report["invalid"])]
+        return Verdict(said["valid"], said["worse"], lines, [*unverified, *self._report["warnings"]])
 
     @property
     def valid(self) -> bool:
@@ -357,7 +371,7 @@ class Sweep:
 
     def _repr_html_(self) -> str:
         valid, lines = self._shown()
-        return html.box(self._title(), valid, lines, self._verify)
+        return html.box(self._title(), valid, lines, valid is None or self._unverified is None)
 
     def _title(self) -> str:
         never = f", {len(self.missing)} missing" if self.missing else ""
@@ -527,7 +541,7 @@ def _read(path: Path) -> bytes:
 
 def _sealed(path: Path, text: bytes) -> bool:
     """It ends with a digest of what stands before it; an error if that is wrong."""
-    body, key, digest = text.rpartition(b',\n  "digest": "sha256:')
+    body, key, digest = text.rpartition(SEAL)
     if key and hashlib.sha256(body).hexdigest().encode() != digest[:64]:
         raise PktgenError(_changed(path))
     return bool(key)
