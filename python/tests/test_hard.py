@@ -1,5 +1,6 @@
 """Settings by every name, runs of older versions, sweeps that are cut short or large, odd names, and how the tool ends."""
 
+import hashlib
 import json
 import os
 import re
@@ -15,6 +16,7 @@ from typing import Any
 
 import polars as pl
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 import pktgen
@@ -186,6 +188,39 @@ def test_streams_of_older_versions_are_todays(older: Path, small: pktgen.Sweep) 
             assert set(libra["heat"]) == set(pktgen.codes("heat"))
             with pytest.raises(pktgen.UsageError, match="lanes.parquet is of an older version"):
                 pktgen.open(version / "lanes").run().stream("lanes")
+
+
+def sealed(file: Path, old: str, new: str) -> None:
+    """Replaces a text in a manifest or sweep, with the digest of the new content."""
+    body, seal, _ = file.read_text().rpartition(',\n  "digest": "sha256:')
+    changed = body.replace(old, new, 1)
+    assert seal and changed != body
+    file.write_text(f'{changed}{seal}{hashlib.sha256(changed.encode()).hexdigest()}"\n}}\n')
+
+
+def test_newer_versions_are_refused(copy: Path) -> None:
+    known = _keys.versions(pktgen.binary())
+    assert {known[kind] for kind in ("manifest", "sweep", "sent")} == {2}
+    run = pktgen.open(copy).runs[0]
+    file = run.path / "sent.parquet"
+    table, before = pq.read_table(file), file.read_bytes()
+    for version, newer in (("2", False), ("3", True)):
+        pq.write_table(table.replace_schema_metadata({**table.schema.metadata, b"pktgen.version": version.encode()}), file)
+        listed = pktgen.open(copy).runs[0].manifest["files"]["sent.parquet"]
+        sealed(run.path / "manifest.json", listed["sha256"], hashlib.sha256(file.read_bytes()).hexdigest())
+        if newer:
+            with pytest.raises(pktgen.UsageError, match="sent.parquet: version 3 of sent is newer than 2, the newest known here; update pktgen"):
+                pktgen.open(copy).runs[0].sent
+        else:
+            assert pktgen.open(copy).runs[0].sent.collect().equals(pl.read_parquet(before))
+    sealed(run.path / "manifest.json", '"version": 2', '"version": 3')
+    refused = "manifest.json: version 3 of manifest is newer than 2, the newest known here; update pktgen"
+    for use in (lambda: pktgen.open(run.path), lambda: run.received, lambda: repr(pktgen.open(copy).runs[0]), lambda: pktgen.open(copy).notes):
+        with pytest.raises(pktgen.UsageError, match=refused):
+            use()
+    sealed(copy / "sweep.json", '"version": 2', '"version": 3')
+    with pytest.raises(pktgen.UsageError, match="sweep.json: version 3 of sweep is newer than 2"):
+        pktgen.open(copy)
 
 
 def test_verdicts_of_older_versions_are_read(older: Path) -> None:

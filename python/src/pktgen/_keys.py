@@ -51,6 +51,21 @@ def columns(_binary: str) -> dict[str, dict[str, str]]:
     return found
 
 
+@lru_cache(maxsize=4)
+def versions(_binary: str) -> dict[str, int]:
+    """The newest version of each kind of JSON object and each stream that the binary reads."""
+    return {row["name"]: row["version"] for row in tool.lines("list", "schemas")}
+
+
+def check_version(path: Path, kind: str, version: object) -> None:
+    """Refuses a file of a newer version than the binary reads, as the binary does (docs/stability.md)."""
+    if version is None:
+        return
+    known = versions(tool.binary()).get(kind)
+    if known is not None and isinstance(version, int) and version > known:
+        raise UsageError(f"{path}: version {version} of {kind} is newer than {known}, the newest known here; update pktgen", 2)
+
+
 def explain(name: str) -> list[dict[str, Any]]:
     """Definition, unit, labels and direction of a metric, a column, a code or a name (docs/schema.md)."""
     return tool.lines("explain", name)

@@ -73,6 +73,7 @@ class Run:
             text = _read(self.path / "manifest.json")
             self._check(text)
             found: dict[str, Any] = json.loads(text)
+            keys.check_version(self.path / "manifest.json", "manifest", found.get("version"))
             self._manifest = found
         return self._manifest
 
@@ -125,6 +126,9 @@ class Run:
             raise UsageError(f"{self.name} has no stream {name}; there are: {there or 'none'} (docs/records.md says what records them)", 2)
         if files[wanted]:
             self._verify_file(wanted, files[wanted]["sha256"])
+        # Other programs that rewrite a table may omit its version.
+        version = pl.read_parquet_metadata(self.path / wanted).get("pktgen.version", "")
+        keys.check_version(self.path / wanted, name, int(version) if version.isdecimal() else None)
         frame = pl.scan_parquet(self.path / wanted, glob=False)
         columns = keys.columns(tool.binary()).get(name, {})
         if not set(columns) <= set(frame.collect_schema().names()):
@@ -226,6 +230,7 @@ class Sweep:
         if (self.path / "sweep.json").is_file():
             text = _read(self.path / "sweep.json")
             found: dict[str, Any] = json.loads(text)
+            keys.check_version(self.path / "sweep.json", "sweep", found.get("version"))
             # Older versions wrote no digests, nor does a sweep list manifests before it ends.
             ended = any("manifest" in run for run in found["runs"])
             if self._verify and not _sealed(self.path / "sweep.json", text) and ended:
@@ -234,6 +239,7 @@ class Sweep:
         if not (self.path / "manifest.json").is_file():
             raise UsageError(f"{self.path}: neither a sweep (sweep.json) nor a run dir (manifest.json)", 2)
         run = json.loads(_read(self.path / "manifest.json"))
+        keys.check_version(self.path / "manifest.json", "manifest", run.get("version"))
         own = run["labels"]
         row = {"dir": ".", "labels": own, "seed": run["seed"]}
         return {"experiment": run["experiment"], "axes": _axes_above(self.path, own), "runs": [row], "own": own}
