@@ -163,7 +163,8 @@ fn what_waits_in_the_ring_at_the_end_is_taken() {
 fn what_a_ring_drops_after_the_last_frame_is_no_loss() {
     let folder = tempfile::tempdir().expect("a folder");
     let limits = RecordingLimits { count: Some(10), length: None, idle: None, wait: Wait::Spin };
-    let wire = Burst { left: 20, looks: u64::MAX, stream: Some(folder.path().join("frames.arrows")), ..Burst::default() };
+    let wire =
+        Burst { left: 20, looks: u64::MAX, stream: Some(folder.path().join("frames.arrows")), ..Burst::default() };
     let (ended, manifest) = captured_in(folder.path(), wire, limits, false);
     assert_eq!((ended.expect("a capture"), &manifest["capture"]["kernel_dropped"]), (10, &0.into()), "{manifest}");
     assert_eq!(manifest["validity"]["valid"], true, "{manifest}");
