@@ -593,7 +593,7 @@ fn a_renamed_interface_keeps_its_counters() {
         let _ = capture.kill().and_then(|()| capture.wait());
         return skip(Need::Netns, "a capture whose interface is renamed", why);
     }
-    ip(&["-n", &space.name, "link", "add", "rx0", "type", "dummy"]).expect("a namesake");
+    ip(&["-n", &space.name, "link", "add", "rx0", "type", "veth", "peer", "name", "other0"]).expect("a namesake");
     send();
     let (code, line, text) = said(&capture.wait_with_output().expect("it ends"));
     // The last ones may be counted after they were taken.
