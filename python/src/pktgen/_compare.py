@@ -35,8 +35,8 @@ class Comparison:
         self.valid = bool(said["valid"])
         self.lines: list[str] = said["lines"]
         self.notes: list[str] = said["notes"]
-        #: What differs between the configurations.
-        self.differences: list[str] = [line for versus in said["versus"] for line in versus["differences"]]
+        #: What differs between the configurations, as far as that is known.
+        self.differences: list[str] = [line for versus in said["versus"] for line in versus["differences"] or []]
 
     def judgements(self) -> pl.DataFrame:
         """A row per metric and point: labels, typed as those of `Sweep.metrics`, outcome, medians, effect (`kind`: ratio − 1 or difference) with its interval, and why."""

@@ -54,6 +54,7 @@ class Run:
         self.seed = seed
         self._verify = verify
         self._manifest: dict[str, Any] | None = None
+        self._seen = False
 
     @property
     def name(self) -> str:
@@ -98,7 +99,9 @@ class Run:
         return str(self.manifest["config"])
 
     def _began(self) -> bool:
-        return (self.path / "manifest.json").is_file()
+        # Once is enough: sweeps ask it of all their runs at each use.
+        self._seen = self._seen or (self.path / "manifest.json").is_file()
+        return self._seen
 
     def _said(self, which: str) -> list[Note]:
         rows = self.manifest["validity"].get(which)

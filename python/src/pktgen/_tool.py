@@ -59,9 +59,10 @@ class Answer:
     err: str
 
     def message(self) -> str:
-        """The error: standard error without what only reports what was done, and of many lines the first."""
+        """The error: standard error without what only reports what was done; of many lines the first, and the last, which has the cause."""
         lines = [line for line in self.err.splitlines() if not line.startswith((*REPORTED, "{")) and not TRAFFIC.match(line)]
-        return "\n".join(html.some("\n".join(line.removeprefix("pktgen: ") for line in lines).strip().splitlines()))
+        lines = "\n".join(line.removeprefix("pktgen: ") for line in lines).strip().splitlines()
+        return "\n".join(lines if len(lines) <= html.LINES else [*html.some(lines[:-1]), lines[-1]])
 
     def said(self, prefix: str) -> list[str]:
         """Lines of standard error that begin with `prefix`, without it."""
