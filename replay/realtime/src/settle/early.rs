@@ -44,6 +44,9 @@ pub(crate) struct Early {
 #[derive(Default)]
 struct Comparison {
     compared: u64,
+    /// The first update of which a row was compared, and whether rows of others were.
+    of: Option<PacketId>,
+    several: bool,
     /// Rows that are earlier by more than the bound.
     beyond: u64,
     /// The largest differences above 0, with the updates.
@@ -53,6 +56,7 @@ struct Comparison {
 impl Comparison {
     fn add(&mut self, update: PacketId, by: Time, bound: Time) {
         self.compared += 1;
+        self.several |= *self.of.get_or_insert(update) != update;
         self.beyond += u64::from(by > bound);
         let most = KEPT.max(self.damaged() + 1);
         if by > 0 && (self.kept.len() < most || self.kept.peek().is_some_and(|least| by > least.0.0)) {
@@ -101,12 +105,14 @@ impl Comparison {
         let damaged = self.damaged();
         let rows = if self.beyond > damaged as u64 { self.beyond } else { 0 };
         let kept = self.kept.into_sorted_vec();
-        let most = kept.get(damaged).map_or(0, |row| row.0.0);
+        // Room for more came after differences were left out.
+        let most = kept.get(damaged).or(kept.last().filter(|_| rows > 0)).map_or(0, |row| row.0.0);
         let is_alone = |(place, row): &(usize, &Reverse<(Time, PacketId)>)| {
             let mut near = kept[place + 1..].iter().take_while(|next| row.0.0 - next.0.0 <= NEAR);
             near.all(|next| next.0.1 == row.0.1)
         };
-        let largest = kept.iter().enumerate().find(|row| !is_alone(row)).map_or(0, |(_, row)| row.0.0);
+        // A single update has none beside it.
+        let largest = kept.iter().enumerate().find(|row| !self.several || !is_alone(row)).map_or(0, |(_, row)| row.0.0);
         Early { rows, most, largest }
     }
 }
@@ -171,6 +177,9 @@ mod tests {
             comparison.add(update(7), 60 * SECOND - MS, Time::MAX);
             assert_eq!(comparison.end().largest, largest);
         }
+        let mut one = Comparison::default();
+        one.add(PacketId::new(0, 0, 0), SECOND, Time::MAX);
+        assert_eq!(one.end().largest, SECOND, "a run of one update");
     }
 
     #[test]
@@ -189,6 +198,9 @@ mod tests {
         // More rows than differences are kept: one in a hundred is 40,000.
         let large = of(&mut (0..4_000_000).map(|row| row % 1000));
         assert_eq!((large.rows, large.most, large.largest), (3_984_000, 989, 999));
+        // Of the first half, most differences were left out while fewer rows had been compared.
+        let ended = of(&mut (0..4_000_000).map(|row| if row < 2_000_000 { 20_000 } else { -20 }));
+        assert_eq!((ended.rows, ended.most), (2_000_000, 20_000));
         assert_eq!(of(&mut (0..4_000_000).map(|row| if row % 200 == 7 { 9 } else { -20 })).rows, 0);
     }
 }

@@ -74,6 +74,11 @@ impl Interface {
         let counters = File::open(path).map_err(Error::io("open", path))?;
         let (socket, text, start) = (inet_socket().map_err(why)?, String::new(), Drops::default());
         let mut interface = Interface { name: name.to_owned(), index, mtu, socket, counters, text, start };
+        // Guards read the system's folder of an interface, which has its own name.
+        let own = interface.current_name().map_err(why)?;
+        if own != name {
+            return Err(Error::Host(format!("{name} is another name of the interface {own}: use {own}")));
+        }
         interface.start = interface.totals().map_err(Error::io("read", path))?;
         Ok(interface)
     }
@@ -394,6 +399,13 @@ Inter-|   Receive                                                |  Transmit
         interface.index = i32::MAX as u32;
         assert_eq!((interface.sent(), interface.drops()), (None, None));
         interface.check_up().unwrap_err();
+    }
+
+    /// The kernel takes labels and alternative names for it, which guards of its routes and queues do not find.
+    #[test]
+    fn another_name_of_an_interface_is_refused() {
+        let why = Interface::open("lo:1").expect_err("a label").to_string();
+        assert!(why.contains("lo:1 is another name of the interface lo: use lo"), "{why}");
     }
 
     #[test]

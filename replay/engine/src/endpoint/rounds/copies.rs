@@ -174,6 +174,7 @@ mod tests {
         }
         assert_eq!((copies.others.len(), copies.order.len()), (OTHERS, OTHERS));
     }
+
     /// A block whose contributions are more than a timeout apart has a partial result of each, and copies of them at slower hosts.
     #[test]
     fn every_partial_result_of_a_block_is_delivered_once() {
