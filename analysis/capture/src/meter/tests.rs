@@ -4,6 +4,11 @@ use pktgen_registry::all;
 
 use super::*;
 
+/// An update of a worker, or a result with `count` contributions.
+fn sight(what: What, worker: u32, seq: u32, count: u16) -> Sight {
+    Sight { what, cluster: 0, worker: Some(worker), seq, round: 0, attempt: 0, generation: None, count, elements: 64 }
+}
+
 /// Adds ten sums of two workers, the second of whom the senders' captures have or not.
 fn sums_of(format: &str, whole: bool) -> Meter {
     let formats = all().protocols.formats;
@@ -11,17 +16,7 @@ fn sums_of(format: &str, whole: bool) -> Meter {
     let mut meter = Meter::new(formats, true, 1 << 20);
     for seq in 0..10 {
         let mut add = |side, what, worker, count| {
-            let sight = Sight {
-                what,
-                cluster: 0,
-                worker: Some(worker),
-                seq,
-                round: 0,
-                attempt: 0,
-                generation: None,
-                count,
-                elements: 64,
-            };
+            let sight = sight(what, worker, seq, count);
             meter.add(&Event { t: i64::from(seq), side, bytes: 300, format, sight, content: 0 }).expect("it is added");
         };
         for worker in 0..2 {
@@ -63,17 +58,7 @@ fn results_may_hold_what_was_sent_again() {
         let mut meter = Meter::new(formats, true, 1 << 20);
         let mut t = 0;
         let mut add = |side, what, worker, seq, count| {
-            let sight = Sight {
-                what,
-                cluster: 0,
-                worker: Some(worker),
-                seq,
-                round: 0,
-                attempt: 0,
-                generation: None,
-                count,
-                elements: 64,
-            };
+            let sight = sight(what, worker, seq, count);
             t += 1;
             meter.add(&Event { t, side, bytes: 300, format, sight, content: 0 }).expect("it is added");
         };
@@ -105,10 +90,7 @@ fn as_many_workers_as_may_be_are_counted() {
     let format = formats.iter().position(|known| known.name() == "olaf").expect("a format") as u8;
     let mut meter = Meter { workers_max: 2, ..Meter::new(formats, false, 1 << 20) };
     let mut add = |worker: u32, seq: u32| {
-        let generation = Some(i64::from(seq));
-        let what = What::Update;
-        let worker = Some(worker);
-        let sight = Sight { what, cluster: 0, worker, seq, round: 0, attempt: 0, generation, count: 1, elements: 64 };
+        let sight = Sight { generation: Some(i64::from(seq)), ..sight(What::Update, worker, seq, 1) };
         let t = i64::from(seq) + 10;
         meter.add(&Event { t, side: Side::Server, bytes: 300, format, sight, content: 0 })
     };
@@ -125,17 +107,7 @@ fn sent_of(format: &str, packets: impl Iterator<Item = (u32, u8)>) -> Meter {
     let format = formats.iter().position(|known| known.name() == format).expect("a format") as u8;
     let mut meter = Meter::new(formats, true, 1 << 20);
     for (t, (seq, attempt)) in (0..).zip(packets) {
-        let sight = Sight {
-            what: What::Update,
-            cluster: 0,
-            worker: Some(3),
-            seq,
-            round: 0,
-            attempt,
-            generation: None,
-            count: 1,
-            elements: 16,
-        };
+        let sight = Sight { attempt, elements: 16, ..sight(What::Update, 3, seq, 1) };
         meter.add(&Event { t, side: Side::Sender, bytes: 192, format, sight, content: 0 }).expect("it is added");
     }
     meter

@@ -207,6 +207,17 @@ pub fn unpadded_behind(bytes: &[u8], tags: usize) -> &[u8] {
     if len < HEAD + tags { bytes } else { bytes.get(..len).unwrap_or(bytes) }
 }
 
+/// Returns a frame with the padding that a short one has on a cable; `room` is zero.
+pub fn padded<'a>(bytes: &'a [u8], room: &'a mut [u8; ETHERNET_MIN]) -> &'a [u8] {
+    match room.get_mut(..bytes.len()) {
+        Some(packet) => {
+            packet.copy_from_slice(bytes);
+            room
+        }
+        None => bytes,
+    }
+}
+
 /// Bytes of VLAN tags that a device may add to a frame: two.
 pub const TAGS_MAX: usize = 8;
 

@@ -12,6 +12,7 @@ use pktgen_core::time::{NS, Time};
 use pktgen_core::whole::{copy_whole, write_whole};
 use pktgen_core::{Error, Result};
 use pktgen_wire::pcap::{Form, Writer, WriterOptions};
+use pktgen_wire::wire::frame::{ETHERNET_MIN, padded};
 use pktgen_workload::lanes::{self, LANES_MAX};
 use serde::Serialize;
 
@@ -399,9 +400,9 @@ impl WorkerRows<'_> {
         self.received.as_ref().is_some_and(ServerRows::keeps_packets)
     }
 
-    /// Records the packet of a result as on the cable.
-    pub fn packet(&mut self, t: Time, on_cable: &[u8]) -> Result<()> {
-        self.received.as_mut().map_or(Ok(()), |received| received.packet(t, on_cable))
+    /// Records the packet of a result as on the cable, where it has `len` bytes.
+    pub fn packet(&mut self, t: Time, on_cable: &[u8], len: u32) -> Result<()> {
+        self.received.as_mut().map_or(Ok(()), |received| received.packet(t, on_cable, len))
     }
 
     /// Records a result that reached a worker for the first time.
@@ -439,12 +440,11 @@ impl ServerRows<'_> {
         self.pcap.is_some()
     }
 
-    /// Records a packet as on the cable.
-    pub fn packet(&mut self, t: Time, on_cable: &[u8]) -> Result<()> {
-        match &mut self.pcap {
-            Some(pcap) => pcap.packet(0, t, on_cable, on_cable.len() as u32),
-            None => Ok(()),
-        }
+    /// Records a packet as on the cable, where it has `len` bytes: with the padding that a short one lost on arrival.
+    pub fn packet(&mut self, t: Time, on_cable: &[u8], len: u32) -> Result<()> {
+        let (Some(pcap), mut room) = (&mut self.pcap, [0; ETHERNET_MIN]) else { return Ok(()) };
+        let frame = if on_cable.len() < len as usize { padded(on_cable, &mut room) } else { on_cable };
+        pcap.packet(0, t, frame, frame.len() as u32)
     }
 
     /// Returns whether stamps are recorded.

@@ -83,6 +83,36 @@ fn jobs_side_by_side_have_the_results_that_they_have_alone() {
     assert!(shared.iter().all(|(key, sums)| alone[*key] == **sums));
 }
 
+/// A frame with one gradient has 58 bytes and is padded to the 60 of Ethernet; those around it are not.
+#[test]
+fn results_have_their_length_on_the_cable() {
+    let folder = tempfile::tempdir().unwrap();
+    let lengths = |name: &str, more: &str| {
+        let dir = folder.path().join(name);
+        let text = text(1, 3, 1, more).replace("parameters = 20000", "parameters = 301");
+        let manifest = run(&text, &dir);
+        is_sound(&manifest);
+        let mut received = Vec::new();
+        for batch in rows(&dir, "received") {
+            received.extend(batch.column_by_name("bytes").unwrap().as_primitive::<UInt32Type>().values());
+        }
+        assert_eq!(manifest.counters.bytes_received, received.iter().copied().map(u64::from).sum::<u64>(), "{name}");
+        let mut reader = Reader::open(&dir.join("capture.pcapng")).unwrap();
+        let mut captured = Vec::new();
+        while let Some(packet) = reader.next().unwrap() {
+            assert_eq!(packet.bytes.len(), packet.len as usize);
+            captured.push(packet.len);
+        }
+        [received, captured].map(|mut all| {
+            all.sort_unstable();
+            all
+        })
+    };
+    let results = [vec![60; 3], vec![454; 9]].concat();
+    assert_eq!(lengths("virtual", ""), [results.clone(), results.clone()]);
+    assert_eq!(lengths("ring", "[transport]\nkind = \"ring\"\n"), [results.clone(), results]);
+}
+
 #[test]
 fn two_hundred_and_fifty_five_sources() {
     let folder = tempfile::tempdir().unwrap();

@@ -8,7 +8,7 @@ use pktgen_core::record::Reason;
 use pktgen_core::time::{MS, NEVER, Time, US};
 use pktgen_core::topology::{NodeId, Role, Topology};
 
-use super::frames::Waiting;
+use super::frames::{ByBuffer, Waiting};
 use super::shared::PATIENCE;
 use super::{Beside, LOOK, RealOutcome, RoleTally, Shared, lost};
 use crate::capture::DeviceRows;
@@ -67,6 +67,8 @@ pub(super) struct DeviceRole<'a> {
     looked: Time,
     /// Traffic from the workers.
     tally: RoleTally,
+    /// Excess length on the cable of the frames being processed.
+    beside: ByBuffer<Beside>,
 }
 
 /// The device's ends of its two cables.
@@ -111,6 +113,7 @@ impl<'a> DeviceRole<'a> {
             downlink_bytes: 0,
             looked: 0,
             tally: RoleTally::default(),
+            beside: ByBuffer::default(),
         }
     }
 
@@ -191,12 +194,12 @@ impl<'a> DeviceRole<'a> {
     fn receive(&mut self, side: usize, shared: &Shared) -> Result<(usize, usize)> {
         let (pool, batch, foreign, facts) = (&mut self.pool, &mut self.batch, &mut self.foreign, &self.facts);
         let (faulted, marks, marked) = (&mut self.faulted, &mut self.marks, self.marked);
-        let mut beside = Beside::default();
+        let beside = &mut self.beside;
         let Found { frames: found, ended } =
             self.wires[side].receive(BURST, &mut |arrival| match admit(arrival.bytes, pool, facts) {
                 Some(frame) if arrival.lost => faulted.push(frame),
                 Some(frame) => {
-                    beside = Beside::of(arrival.len, usize::from(frame.len));
+                    beside.keep(frame.buffer, Beside::of(arrival.len, usize::from(frame.len)));
                     batch.push(frame);
                 }
                 None if marked + marks.len() < MARKS_MAX && is_marked(arrival.bytes) => {
@@ -225,7 +228,7 @@ impl<'a> DeviceRole<'a> {
             self.regroup(now);
             self.batch.iter_mut().for_each(|frame| frame.t = now);
             if side == DOWN {
-                self.tally.burst(now, &self.batch, beside);
+                self.tally.burst(now, &self.batch, &self.beside);
             }
             let DeviceRole { device, pool, out, touched, batch, .. } = self;
             device.call(pool, out, touched, |program, context| program.on_burst(batch, context));

@@ -1,4 +1,4 @@
-//! Frames between wires and state machines: stamps, and frames waiting to be sent.
+//! Frames between wires and state machines: values of received frames, and frames waiting to be sent.
 
 use std::collections::VecDeque;
 
@@ -8,25 +8,25 @@ use pktgen_core::time::{NEVER, Time};
 use crate::frame::{BURST, Buffer, Frame, Pool};
 use crate::transport::{Submitted, Wire};
 
-/// Arrival stamps, by the kernel or a card, of frames that are still in their buffers.
+/// A value for each received frame that is still in its buffer.
 #[derive(Default)]
-pub(super) struct Noted(Vec<Option<i64>>);
+pub(super) struct ByBuffer<T>(Vec<T>);
 
-impl Noted {
-    /// Stores the stamp of this frame, if any.
+impl<T: Copy + Default> ByBuffer<T> {
+    /// Stores the value of the frame in this buffer.
     #[inline]
-    pub(super) fn keep(&mut self, buffer: Buffer, stamp_ns: Option<u64>) {
+    pub(super) fn keep(&mut self, buffer: Buffer, value: T) {
         let at = buffer.number();
         if at >= self.0.len() {
-            self.0.resize((at + 1).next_power_of_two(), None);
+            self.0.resize((at + 1).next_power_of_two(), T::default());
         }
-        self.0[at] = stamp_ns.and_then(|ns| i64::try_from(ns).ok());
+        self.0[at] = value;
     }
 
-    /// Returns the stamp of the frame in this buffer.
+    /// Returns the value of the frame in this buffer.
     #[inline]
-    pub(super) fn of(&self, buffer: Buffer) -> Option<i64> {
-        self.0.get(buffer.number()).copied().flatten()
+    pub(super) fn of(&self, buffer: Buffer) -> T {
+        self.0.get(buffer.number()).copied().unwrap_or_default()
     }
 }
 

@@ -10,6 +10,7 @@ use pktgen_core::{Error, Result};
 use pktgen_wire::wire::frame::{group_of, mac_of, target_ip, worker_of};
 
 use super::Shared;
+use super::frames::ByBuffer;
 use crate::frame::Frame;
 use crate::ledger::Ledger;
 use crate::transport::middleware::ChecksumTally;
@@ -61,19 +62,21 @@ pub(crate) struct RoleTally {
 }
 
 impl RoleTally {
-    /// Records a burst received at `now`, of frames that are longer on the cable by `beside`.
+    /// Records a burst received at `now`, of frames that are longer on the cable by their `beside`.
     #[inline]
-    pub(super) fn burst(&mut self, now: Time, burst: &[Frame], beside: Beside) {
+    pub(super) fn burst(&mut self, now: Time, burst: &[Frame], beside: &ByBuffer<Beside>) {
         let Some(last) = burst.last() else { return };
+        let on_cable = |frame: &Frame| beside.of(frame.buffer).with(u64::from(frame.len));
         self.frames += burst.len() as u64;
-        self.bytes += burst.iter().map(|frame| beside.with(u64::from(frame.len))).sum::<u64>();
-        self.last_bytes = beside.with(u64::from(last.len));
+        self.bytes += burst.iter().map(on_cable).sum::<u64>();
+        self.last_bytes = on_cable(last);
         self.first.get_or_insert(now);
         self.last = now;
     }
 }
 
-/// Excess length of a frame on the cable over that in the process, possibly negative: the same for all frames of one kind.
+/// Excess length of a frame on the cable over that in the process, possibly negative: what translation takes off or adds, and the padding
+/// of a short frame.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct Beside(i64);
 

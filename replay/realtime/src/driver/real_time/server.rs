@@ -8,7 +8,7 @@ use pktgen_core::time::Time;
 use pktgen_wire::wire::frame::TAGS_MAX;
 use pktgen_wire::wire::update::digest;
 
-use super::frames::{Noted, Waiting};
+use super::frames::{ByBuffer, Waiting};
 use super::shared::PATIENCE;
 use super::{AcksByCluster, Beside, LOOK, RealOutcome, RoleTally, Shared, lost, members};
 use crate::capture::ServerRows;
@@ -28,14 +28,14 @@ pub(super) struct ServerRole<'a> {
     host: Host,
     batch: Vec<Frame>,
     rows: ServerRows<'a>,
-    /// Stamps of the frames being processed, if they are recorded.
-    noted: Option<Noted>,
+    /// Arrival stamps of the frames being processed, by the kernel or a card, if they are recorded.
+    stamps: Option<ByBuffer<Option<i64>>>,
     counters: Counters,
     /// Time that it was busy.
     busy: Time,
     tally: RoleTally,
-    /// Excess length on the cable of the last received frames.
-    beside: Beside,
+    /// Excess length on the cable of the frames being processed.
+    beside: ByBuffer<Beside>,
     /// Number of members by cluster, and of members addressed by sent acknowledgements.
     members: Vec<u32>,
     acks_due: AcksByCluster,
@@ -59,14 +59,14 @@ impl<'a> ServerRole<'a> {
             server,
             members: members(&facts.workers),
             acks_due: AcksByCluster::new(&facts.workers),
-            beside: Beside::default(),
+            beside: ByBuffer::default(),
             facts,
             wire,
             waiting: Waiting::new(),
             pool: Pool::new(room, 1024),
             host: Host::default(),
             batch: Vec::with_capacity(BURST),
-            noted: rows.keeps_stamps().then(Noted::default),
+            stamps: rows.keeps_stamps().then(ByBuffer::default),
             rows,
             counters: Counters::default(),
             busy: 0,
@@ -86,13 +86,13 @@ impl<'a> ServerRole<'a> {
         loop {
             let now = shared.clock.now();
             let (pool, batch, foreign, facts) = (&mut self.pool, &mut self.batch, &mut self.host.foreign, &self.facts);
-            let (noted, beside) = (&mut self.noted, &mut self.beside);
+            let (stamps, beside) = (&mut self.stamps, &mut self.beside);
             let Found { frames: found, ended } =
                 self.wire.receive(BURST, &mut |arrival| match admit(arrival.bytes, pool, facts) {
                     Some(frame) => {
-                        *beside = Beside::of(arrival.len, usize::from(frame.len));
-                        if let Some(noted) = noted {
-                            noted.keep(frame.buffer, arrival.stamp_ns);
+                        beside.keep(frame.buffer, Beside::of(arrival.len, usize::from(frame.len)));
+                        if let Some(stamps) = stamps {
+                            stamps.keep(frame.buffer, arrival.stamp_ns.and_then(|ns| i64::try_from(ns).ok()));
                         }
                         batch.push(frame);
                     }
@@ -103,7 +103,7 @@ impl<'a> ServerRole<'a> {
             if found > 0 {
                 let now = shared.clock.now();
                 self.batch.iter_mut().for_each(|frame| frame.t = now);
-                self.tally.burst(now, &self.batch, self.beside);
+                self.tally.burst(now, &self.batch, &self.beside);
                 self.server.on_burst(self.facts.server, &self.batch, &mut self.pool, &mut self.host);
                 self.batch.clear();
                 self.busy += shared.clock.now() - now;
@@ -162,7 +162,7 @@ impl<'a> ServerRole<'a> {
             let payload = self.pool.payload(&frame);
             let values = self.facts.protocol.values(payload);
             row.digest = Some(digest(values));
-            row.bytes = self.beside.with(u64::from(row.bytes)) as u32;
+            row.bytes = self.beside.of(frame.buffer).with(u64::from(row.bytes)) as u32;
             self.counters.delivered(&row, self.facts.protocol.elements(row.packet, values));
             let bytes = self.pool.frame(&frame);
             if let Some(shown) = &mut self.shown {
@@ -170,11 +170,11 @@ impl<'a> ServerRole<'a> {
                 shown.delivered(Delivered::of(&row, lanes.and_then(|lanes| lanes.members(bytes))));
             }
             if self.rows.keeps_packets() {
-                self.rows.packet(row.t_recv, self.wire.on_cable(bytes))?;
+                self.rows.packet(row.t_recv, self.wire.on_cable(bytes), row.bytes)?;
             }
             self.rows.received(&row, bytes)?;
-            if let Some(noted) = &self.noted {
-                self.rows.stamped(&row, noted.of(frame.buffer))?;
+            if let Some(stamps) = &self.stamps {
+                self.rows.stamped(&row, stamps.of(frame.buffer))?;
             }
             self.pool.release(frame.buffer);
         }

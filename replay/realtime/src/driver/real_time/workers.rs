@@ -10,7 +10,7 @@ use pktgen_core::time::{NEVER, NS, Time};
 use pktgen_wire::wire::frame::HEAD;
 use pktgen_wire::wire::update::{digest, is_ack};
 
-use super::frames::Waiting;
+use super::frames::{ByBuffer, Waiting};
 use super::shared::PATIENCE;
 use super::{AckTally, Beside, RealOutcome, RoleTally, Shared, first_late, histogram, lost, rate};
 use crate::capture::WorkerRows;
@@ -57,9 +57,9 @@ pub(super) struct WorkersRole<'a> {
     cut: bool,
     flushed: bool,
     last_bytes: u64,
-    /// Excess length of updates on the cable, and of the last received frames.
+    /// Excess length of updates on the cable, and of the received frames being processed.
     beside: Option<Beside>,
-    beside_received: Beside,
+    beside_received: ByBuffer<Beside>,
     acks: AckTally,
     counters: Counters,
     /// Publishes live statistics: of sent updates and, if results end here, of results.
@@ -128,7 +128,7 @@ impl<'a> WorkersRole<'a> {
             flushed: false,
             last_bytes: 0,
             beside: None,
-            beside_received: Beside::default(),
+            beside_received: ByBuffer::default(),
             shown: None,
             cap: None,
         })
@@ -241,21 +241,21 @@ impl<'a> WorkersRole<'a> {
         Ok(())
     }
 
-    /// Records results at the workers, each accepted by one of them.
+    /// Records results at the workers.
     fn receive_results(&mut self) -> Result<()> {
         for Delivery { mut row, frame } in self.host.deliveries.drain(..) {
             let bytes = self.pool.frame(&frame);
             let payload = &bytes[HEAD..];
             let values = self.facts.protocol.values(payload);
             row.digest = Some(digest(values));
-            row.bytes = self.beside_received.with(u64::from(row.bytes)) as u32;
+            row.bytes = self.beside_received.of(frame.buffer).with(u64::from(row.bytes)) as u32;
             self.counters.delivered(&row, self.facts.protocol.elements(row.packet, values));
             if let Some((_, Some(shown))) = &mut self.shown {
                 let lanes = self.facts.lanes.as_ref();
                 shown.delivered(Delivered::of(&row, lanes.and_then(|lanes| lanes.members(bytes))));
             }
             if self.rows.keeps_packets() {
-                self.rows.packet(row.t_recv, self.wire.on_cable(bytes))?;
+                self.rows.packet(row.t_recv, self.wire.on_cable(bytes), row.bytes)?;
             }
             self.rows.received(&row, bytes)?;
             self.pool.release(frame.buffer);
@@ -338,7 +338,7 @@ impl<'a> WorkersRole<'a> {
         let (acks, beside) = (&mut self.acks, &mut self.beside_received);
         let _: Found = self.wire.receive(BURST, &mut |arrival| match admit(arrival.bytes, pool, facts) {
             Some(frame) => {
-                *beside = Beside::of(arrival.len, usize::from(frame.len));
+                beside.keep(frame.buffer, Beside::of(arrival.len, usize::from(frame.len)));
                 if is_ack(pool.payload(&frame)) {
                     acks.count(arrival.bytes);
                 }
