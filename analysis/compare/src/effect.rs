@@ -62,6 +62,8 @@ pub(crate) struct Differences {
     noise: f64,
     /// Whether no run of the pairs involved chance.
     exact: bool,
+    /// Maximum amount by which clocks that are apart shift the mean.
+    shift: f64,
 }
 
 impl Differences {
@@ -72,7 +74,8 @@ impl Differences {
         if let (Band::Relative(share), true) = (band, ratio) {
             let log = |(old, new): &(f64, f64)| if old == new { 0.0 } else { log_ratio(*old, *new) };
             let values = pairs.iter().map(log).collect();
-            return Differences { kind: EffectKind::Ratio, values, band: share.ln_1p(), noise: ROUNDING, exact: false };
+            let (kind, band) = (EffectKind::Ratio, share.ln_1p());
+            return Differences { kind, values, band, noise: ROUNDING, exact: false, shift: 0.0 };
         }
         let sizes: Vec<f64> = pairs.iter().map(|(old, _)| old.abs()).collect();
         let band = match band {
@@ -81,7 +84,25 @@ impl Differences {
         };
         let largest = pairs.iter().map(|(old, new)| old.abs().max(new.abs())).fold(0.0, f64::max);
         let values = pairs.iter().map(|(old, new)| new - old).collect();
-        Differences { kind: EffectKind::Difference, values, band, noise: ROUNDING * largest, exact: false }
+        Differences { kind: EffectKind::Difference, values, band, noise: ROUNDING * largest, exact: false, shift: 0.0 }
+    }
+
+    /// Lets all old values of `pairs` be off by up to the first of `bounds`, and all new ones by up to the second, as if clocks are apart.
+    pub(crate) fn off_by(self, pairs: &[(f64, f64)], bounds: [f64; 2]) -> Differences {
+        let log = |bound: f64, value: f64| match bound {
+            0.0 => 0.0,
+            _ if bound < value => -(-bound / value).ln_1p(),
+            _ => f64::INFINITY,
+        };
+        let shift = match self.kind {
+            EffectKind::Ratio => {
+                let logs: Vec<f64> =
+                    pairs.iter().map(|(old, new)| log(bounds[0], *old) + log(bounds[1], *new)).collect();
+                stats::mean(&logs).unwrap_or(0.0)
+            }
+            EffectKind::Difference => bounds[0] + bounds[1],
+        };
+        Differences { shift, ..self }
     }
 
     /// Marks these as differences of runs without chance if `exact`: one pair suffices.
@@ -127,6 +148,8 @@ pub(crate) struct Sample {
     all: usize,
     /// Shares of resamples as far from the mean as the nearer and the farther end of the tolerance; 0 without resamples.
     beyond: [f64; 2],
+    /// Maximum distance of the mean from that of clocks that agree.
+    shift: f64,
 }
 
 impl Sample {
@@ -135,12 +158,23 @@ impl Sample {
     pub(crate) fn of(differences: &Differences, resamples: usize, alpha: f64) -> Option<Sample> {
         let values = &differences.values;
         let (n, mean) = (values.len(), stats::mean(values).filter(|mean| mean.is_finite())?);
+        let shift = differences.shift;
         let (least, most) = values.iter().fold((f64::MAX, f64::MIN), |(lo, hi), x| (lo.min(*x), hi.max(*x)));
         if most - least <= differences.noise {
             // All equal; values that differ from 0 by rounding only become 0.
             let mean = if mean.abs() <= differences.noise { 0.0 } else { mean };
             let (low, high, beyond) = Default::default();
-            return Some(Sample { n, mean, deviation: 0.0, exact: differences.exact, low, high, all: 0, beyond });
+            return Some(Sample {
+                n,
+                mean,
+                deviation: 0.0,
+                exact: differences.exact,
+                low,
+                high,
+                all: 0,
+                beyond,
+                shift,
+            });
         }
         let (_, deviation) = moments(values.iter().copied(), n);
         if !deviation.is_finite() {
@@ -153,7 +187,7 @@ impl Sample {
         let beyond = ends.map(|distance| share_beyond(&studentised, mean.signum() * distance / error));
         // No other resample is the end of an interval, and a probability above `alpha` fails at every level.
         let (low, high) = outermost(studentised, rank_of_end(alpha, resamples) + 1);
-        Some(Sample { n, mean, deviation, exact: false, low, high, all: resamples, beyond })
+        Some(Sample { n, mean, deviation, exact: false, low, high, all: resamples, beyond, shift })
     }
 
     /// Whether there are enough pairs, or nothing that chance could explain.
@@ -163,7 +197,7 @@ impl Sample {
 
     /// Whether there is no difference at all.
     pub(crate) fn is_nothing(&self) -> bool {
-        self.deviation == 0.0 && self.mean == 0.0
+        self.deviation == 0.0 && self.mean == 0.0 && self.shift == 0.0
     }
 
     fn error(&self) -> f64 {
@@ -177,7 +211,8 @@ impl Sample {
     /// Returns the probability of a mean like this one if the true mean is not above `x`: the larger of Student's and the bootstrap's. Of
     /// one above half of the sample's `alpha` it is only known that it is above.
     pub(crate) fn above(&self, x: f64) -> f64 {
-        if self.deviation == 0.0 {
+        let x = x + self.shift;
+        if self.deviation == 0.0 || x.is_infinite() {
             return if self.mean > x { 0.0 } else { 1.0 };
         }
         let t = (self.mean - x) / self.error();
@@ -187,7 +222,8 @@ impl Sample {
 
     /// Returns the same if the true mean is not below `x`.
     pub(crate) fn below(&self, x: f64) -> f64 {
-        if self.deviation == 0.0 {
+        let x = x - self.shift;
+        if self.deviation == 0.0 || x.is_infinite() {
             return if self.mean < x { 0.0 } else { 1.0 };
         }
         let t = (self.mean - x) / self.error();
@@ -213,10 +249,11 @@ impl Sample {
         (low / unit, high / unit)
     }
 
-    /// Returns the interval that misses the true mean with probability `alpha`, half of it on each side.
+    /// Returns the interval that misses the true mean with probability `alpha`, half of it on each side; where clocks are apart, of
+    /// clocks that agree.
     pub(crate) fn interval(&self, alpha: f64) -> (f64, f64) {
         if self.deviation == 0.0 {
-            return (self.mean, self.mean);
+            return self.shifted();
         }
         let t = student::quantile(alpha / 2.0, self.freedom());
         let (mut low, mut high) = (-t, t);
@@ -230,7 +267,13 @@ impl Sample {
             };
             (low, high) = (low.min(ends.0), high.max(ends.1));
         }
-        (self.mean - high * self.error(), self.mean - low * self.error())
+        let (lo, hi) = self.shifted();
+        (lo - high * self.error(), hi - low * self.error())
+    }
+
+    /// Returns the least and the greatest mean of clocks that agree, without any other uncertainty.
+    pub(crate) fn shifted(&self) -> (f64, f64) {
+        (self.mean - self.shift, self.mean + self.shift)
     }
 
     /// Returns how many more pairs would show with a probability of about 80 % on which side of the ends of `band`, the sample's tolerance, the
@@ -247,12 +290,13 @@ impl Sample {
                 if beyond > alpha / 2.0 {
                     return 1.0;
                 }
-                let clear = distance / error;
-                let is_uneven = beyond > student::tail(clear, n - 1.0);
-                student::tail(if is_uneven { student::quantile(beyond, n - 1.0) } else { clear } - t, n - 1.0)
+                let errors = distance / error;
+                let is_uneven = beyond > student::tail(errors, n - 1.0);
+                student::tail(if is_uneven { student::quantile(beyond, n - 1.0) } else { errors } - t, n - 1.0)
             };
             let [at_near, at_far] = self.beyond;
-            let missed = if near > 0.0 { misses(near, at_near) + misses(far, at_far) } else { misses(-near, at_near) };
+            let clear = |distance: f64, beyond: f64| misses(distance - self.shift, beyond);
+            let missed = if near > 0.0 { clear(near, at_near) + clear(far, at_far) } else { clear(-near, at_near) };
             missed <= UNDECIDED
         };
         let least = SEEDS_MIN.saturating_sub(self.n).max(1);

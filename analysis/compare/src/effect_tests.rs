@@ -127,7 +127,7 @@ fn small_levels_have_an_end_and_enough_resamples() {
 #[test]
 fn further_seeds_are_as_many_as_the_formula_needs() {
     let (low, high, beyond) = Default::default();
-    let sample = Sample { n: 5, mean: 0.0, deviation: 1.0, exact: false, low, high, all: 0, beyond };
+    let sample = Sample { n: 5, mean: 0.0, deviation: 1.0, exact: false, low, high, all: 0, beyond, shift: 0.0 };
     // Clear of both ends, each missed with 10 %: about ((1.96 + 1.28)/0.5)² = 42.0 pairs in all, a little more for t.
     let more = sample.further(0.5, 0.05, 1000).unwrap();
     assert!((37..=41).contains(&more), "{more}");
@@ -171,4 +171,27 @@ fn further_seeds_of_normal_differences_are_those_of_students_distribution() {
             assert!((plain..=plain + plain / 5 + 8).contains(&more(&sample)), "{n}: {plain} {}", more(&sample));
         }
     }
+}
+
+#[test]
+fn clocks_that_are_apart_shift_the_ends_of_an_interval() {
+    let pairs: Vec<(f64, f64)> = [3.0, 4.0, 5.0, 4.5, 3.5].map(|value| (100.0, 100.0 + value)).to_vec();
+    let sample = |band: Band, bounds: [f64; 2]| {
+        Sample::of(&Differences::of(&pairs, band).off_by(&pairs, bounds), 999, 1.0).unwrap()
+    };
+    let [one, apart] = [[0.0; 2], [1.0, 0.5]].map(|bounds| sample(Band::Absolute(1.0), bounds));
+    let ((lo, hi), (least, most)) = (one.interval(0.05), apart.interval(0.05));
+    assert!((lo - 1.5 - least).abs() < 1e-12 && (hi + 1.5 - most).abs() < 1e-12);
+    assert_eq!((apart.above(1.0), apart.below(5.0)), (one.above(2.5), one.below(3.5)));
+    assert_eq!(apart.shifted(), (2.5, 5.5));
+    // By ratio: the true values are at worst 101 and 99.5 + the difference, in the logarithm and a little less than the bound.
+    let ratio = sample(Band::Relative(0.02), [1.0, 0.5]).shifted();
+    let worst = |old: f64, new: f64| {
+        let logs: Vec<f64> = pairs.iter().map(|(a, b)| ((b + new) / (a + old)).ln()).collect();
+        stats::mean(&logs).unwrap()
+    };
+    assert!(ratio.0 <= worst(1.0, -0.5) && ratio.0 > worst(1.0, -0.5) - 1e-3, "{ratio:?}");
+    assert!(ratio.1 >= worst(-1.0, 0.5) && ratio.1 < worst(-1.0, 0.5) + 1e-3, "{ratio:?}");
+    let equal = Differences::of(&[(7.0, 7.0)], Band::Absolute(1.0)).off_by(&[(7.0, 7.0)], [0.0, 2.0]);
+    assert!(!Sample::of(&equal, 99, 1.0).unwrap().is_nothing(), "equal values of clocks that are apart may differ");
 }

@@ -6,9 +6,11 @@
 use std::cmp::Ordering;
 
 use pktgen_core::Result;
+use pktgen_core::time::NS;
 use pktgen_records::human::{DECIMALS_MAX, Scale, scale_for};
+use pktgen_records::metric::is_one_way;
 use pktgen_records::stats::{self, Estimate, SEEDS_MIN, too_few};
-use pktgen_report::sweep::data::Labels;
+use pktgen_report::sweep::data::{Labels, RunSummary};
 use pktgen_report::sweep::in_parallel;
 use pktgen_workload::study::TIME;
 use serde::Serialize;
@@ -127,6 +129,8 @@ pub(crate) struct Draft {
     judgement: Judgement,
     differences: Differences,
     sample: Option<Sample>,
+    /// Maximum distance of the clocks of workers and server in old and new runs, in ns; 0 where it does not matter.
+    clocks: [f64; 2],
 }
 
 /// Creates a draft for each rule and point of the pairs.
@@ -156,26 +160,31 @@ impl Draft {
         let differences = Differences::of(&[], super::rules::Band::Absolute(0.0));
         let mut judgement = blank(rule, "", &Labels::new(), &differences);
         judgement.why = why.to_owned();
-        Draft { judgement, differences, sample: None }
+        Draft { judgement, differences, sample: None, clocks: [0.0; 2] }
     }
 
     fn new(rule: &Rule, unit: &str, labels: &Labels, pairs: &[Pair]) -> Result<Draft> {
         let band = rule.band(unit)?;
-        let value = |run: &pktgen_report::sweep::data::RunSummary| run.value(&rule.metric);
+        let value = |run: &RunSummary| run.value(&rule.metric);
         let both: Vec<(f64, f64)> = pairs.iter().filter_map(|(old, new)| value(old).zip(value(new))).collect();
         let exact = rule.metric != TIME && pairs.iter().all(|(old, new)| old.exact && new.exact);
         let median = |pick: fn(&(f64, f64)) -> f64| stats::estimate(&both.iter().map(pick).collect::<Vec<_>>(), exact);
         let (old, new) = (median(|pair| pair.0), median(|pair| pair.1));
         // Values that differ between seeds are not exact, whatever their runs state.
         let exact = [old, new].iter().flatten().all(|side| side.exact);
-        let differences = Differences::of(&both, band).exactly(exact);
+        let clocks = if is_one_way(&rule.metric, unit) {
+            [clocks_within(pairs.iter().map(|pair| pair.0)), clocks_within(pairs.iter().map(|pair| pair.1))]
+        } else {
+            [0.0; 2]
+        };
+        let differences = Differences::of(&both, band).exactly(exact).off_by(&both, clocks);
         let mut judgement = blank(rule, unit, labels, &differences);
         judgement.pairs = both.len();
         judgement.new_lacks = pairs.iter().filter(|(old, new)| value(old).is_some() && value(new).is_none()).count();
         judgement.old_lacks = pairs.iter().filter(|(old, new)| value(old).is_none() && value(new).is_some()).count();
         judgement.both_lack = pairs.len() - both.len() - judgement.new_lacks - judgement.old_lacks;
         (judgement.old, judgement.new) = (old, new);
-        Ok(Draft { judgement, differences, sample: None })
+        Ok(Draft { judgement, differences, sample: None, clocks })
     }
 
     /// Returns the probability of the data if the suggested verdict is wrong; `None` if no judgement is possible.
@@ -192,7 +201,7 @@ impl Draft {
 
     /// Returns the judgement at `level`, the probability of an error; `alpha` is that of the shown interval for this judgement alone.
     fn judged(self, level: f64, alpha: f64) -> Judgement {
-        let Draft { mut judgement, differences, sample } = self;
+        let Draft { mut judgement, differences, sample, clocks } = self;
         let Some(sample) = sample else { return judgement };
         if !sample.is_judged() {
             // Pairs without one of the values may be the worst; a number of seeds that would give a verdict is not known.
@@ -216,9 +225,17 @@ impl Draft {
             median: shown(stats::median(&differences.values).unwrap_or(sample.mean)),
         });
         judgement.outcome = zone(lo, hi, differences.limit(), judgement.direction);
+        // No number of seeds would tell.
+        let (lo, hi) = sample.shifted();
+        let is_of_clocks = lo < hi && zone(lo, hi, differences.limit(), judgement.direction) == Outcome::CannotTell;
         if judgement.is_hidden() {
             judgement.outcome = Outcome::CannotTell;
             judgement.why = lacking(&judgement);
+        } else if judgement.outcome == Outcome::CannotTell && is_of_clocks {
+            let [old, new] = clocks.map(|ns| ns / 1000.0);
+            judgement.why = format!(
+                "the clocks of workers and server may be apart by {old:.3} us in old runs and {new:.3} us in new ones, which may be the difference"
+            );
         } else if judgement.outcome == Outcome::CannotTell {
             judgement.why = "the interval crosses an end of the tolerance".to_owned();
             let more = sample.further(differences.band, level, FURTHER_MAX);
@@ -316,6 +333,12 @@ pub(crate) fn holm(chances: &[Option<f64>], alpha: f64) -> Vec<f64> {
         }
     }
     levels
+}
+
+/// Returns the maximum distance of the clocks of workers and server in `runs`, in ns; 0 of one clock.
+pub(crate) fn clocks_within<'a>(runs: impl IntoIterator<Item = &'a RunSummary>) -> f64 {
+    let of = |run: &RunSummary| pktgen_records::clocks_within(&run.validity.notes);
+    runs.into_iter().filter_map(of).max().map_or(0.0, |within| (within / NS) as f64)
 }
 
 /// Combines the required judgements: worse if any is worse; otherwise cannot tell if any is undecided or there are
@@ -422,7 +445,7 @@ pub(crate) fn judged_together(rule: &Rule, pairs: &[Vec<(f64, f64)>]) -> Vec<Out
     let draft = |pairs: &Vec<(f64, f64)>| {
         let differences = Differences::of(pairs, rule.band("ns").unwrap());
         let judgement = blank(rule, "ns", &Labels::new(), &differences);
-        Draft { judgement, differences, sample: None }
+        Draft { judgement, differences, sample: None, clocks: [0.0; 2] }
     };
     judge(pairs.iter().map(draft).collect(), 0.05).into_iter().map(|judgement| judgement.outcome).collect()
 }

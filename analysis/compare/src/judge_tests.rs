@@ -48,7 +48,7 @@ fn draft_within(pairs: &[(f64, f64)], band: Band) -> Draft {
     let differences = Differences::of(pairs, band);
     let mut judgement = blank(rule, "ns", &Labels::new(), &differences);
     judgement.pairs = pairs.len();
-    Draft { judgement, differences, sample: None }
+    Draft { judgement, differences, sample: None, clocks: [0.0; 2] }
 }
 
 fn judged(pairs: &[(f64, f64)]) -> Judgement {
@@ -208,4 +208,24 @@ fn the_overall_verdict_is_by_required_judgements() {
     assert_eq!(of(&[(Same, true), (Better, true), (Worse, false), (CannotTell, false)]), Better);
     assert_eq!(of(&[(Same, true), (Better, false)]), Same);
     assert_eq!(of(&[]), CannotTell);
+}
+
+/// Ages of about 1 ms, 5 % longer: the verdict depends on whether clocks may be apart by less than that.
+#[test]
+fn a_difference_that_may_be_that_of_clocks_is_none() {
+    let with = |ns: f64| {
+        let pairs = around(1.05, 0.005, 10);
+        let mut draft = draft(&pairs);
+        (draft.clocks, draft.differences) = ([ns, 2.0 * ns], draft.differences.off_by(&pairs, [ns, 2.0 * ns]));
+        judge(vec![draft], 0.05).remove(0)
+    };
+    let (one, few, many) = (with(0.0), with(1_000.0), with(20_000.0));
+    assert_eq!([one.outcome, few.outcome, many.outcome], [Outcome::Worse, Outcome::Worse, Outcome::CannotTell]);
+    let width = |judgement: &Judgement| judgement.effect.map(|effect| effect.hi - effect.lo).unwrap();
+    assert!(width(&one) < width(&few) && width(&few) < width(&many));
+    assert!(many.why.contains("apart by 20.000 us in old runs and 40.000 us in new ones"), "{}", many.why);
+    assert_eq!(many.further, None, "no seed brings clocks closer");
+    // A bound as large as the ages leaves nothing known.
+    let none = with(2_000_000.0);
+    assert_eq!((none.outcome, none.effect.unwrap().hi), (Outcome::CannotTell, f64::INFINITY));
 }

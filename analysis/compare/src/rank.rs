@@ -5,6 +5,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use pktgen_records::metric::is_one_way;
 use pktgen_records::stats::{self, Estimate, SEEDS_MIN};
 use pktgen_report::sweep::data::{Labels, VARIANT, canonical_labels};
 use pktgen_report::sweep::in_parallel;
@@ -13,7 +14,7 @@ use serde::Serialize;
 
 use super::Side;
 use super::effect::{Differences, Sample, resamples};
-use super::judge::holm;
+use super::judge::{clocks_within, holm};
 use super::pairs::place;
 use super::rules::{Band, Direction, Rule, Rules};
 
@@ -71,6 +72,8 @@ struct Row<'a> {
     exact: bool,
     values: Vec<Vec<f64>>,
     lacks: Lacks,
+    /// Maximum distance of the clocks of workers and server of each side, in ns; 0 where it does not matter.
+    clocks: Vec<f64>,
 }
 
 /// How often each side (first index) has no value where another side (second index) has one; with itself as second index: where any
@@ -85,8 +88,13 @@ pub(crate) fn rank(sides: &[Side], rules: &Rules) -> Vec<Ranking> {
     for rule in rules.rules.iter().filter(|rule| orders(rule)) {
         let (points, elsewhere) = common(sides, &rule.metric, across);
         let exact = rule.metric != TIME && sides.iter().all(|side| side.sweep.runs.iter().all(|run| run.exact));
+        let begun = rows.len();
         rows.extend(Row::over_all(rule, &points, elsewhere, exact));
         rows.extend(points.into_iter().map(|point| Row::of(rule, point, exact)));
+        if is_one_way(&rule.metric, &unit_of(sides, &rule.metric)) {
+            let clocks: Vec<f64> = sides.iter().map(|side| clocks_within(&side.sweep.runs)).collect();
+            rows[begun..].iter_mut().for_each(|row| row.clocks.clone_from(&clocks));
+        }
     }
     ordered(sides, rows, rules.alpha)
 }
@@ -187,7 +195,8 @@ impl<'a> Row<'a> {
         let values: Vec<Vec<f64>> = (0..point.sides.len()).map(values).collect();
         let lacks = point.lacks();
         let exact = exact && all_alike(&values);
-        Row { rule, labels: Some(point.labels), points_left_out: 0, exact, values, lacks }
+        let clocks = vec![0.0; values.len()];
+        Row { rule, labels: Some(point.labels), points_left_out: 0, exact, values, lacks, clocks }
     }
 
     /// Returns, per side and seed, the mean over all points at which all have values (geometric if all values are
@@ -212,7 +221,8 @@ impl<'a> Row<'a> {
         let values: Vec<Vec<f64>> = (0..sides).map(of).collect();
         let exact = exact && all_alike(&values);
         let points_left_out = points.len() - whole.len() + elsewhere;
-        Some(Row { rule, labels: None, points_left_out, exact, values, lacks })
+        let clocks = vec![0.0; sides];
+        Some(Row { rule, labels: None, points_left_out, exact, values, lacks, clocks })
     }
 }
 
@@ -225,7 +235,9 @@ fn ordered(sides: &[Side], rows: Vec<Row>, alpha: f64) -> Vec<Ranking> {
     let sample = |(row, i, j): &(usize, usize, usize)| {
         let values = &rows[*row].values;
         let both: Vec<(f64, f64)> = values[*i].iter().copied().zip(values[*j].iter().copied()).collect();
-        Sample::of(&Differences::of(&both, Band::Relative(0.0)).exactly(rows[*row].exact), resamples, alpha)
+        let differences = Differences::of(&both, Band::Relative(0.0)).exactly(rows[*row].exact);
+        let clocks = [*i, *j].map(|side| rows[*row].clocks[side]);
+        Sample::of(&differences.off_by(&both, clocks), resamples, alpha)
     };
     let samples = in_parallel(&tests, &sample, &mut |_, _| {});
     let chance = |sample: &Option<Sample>| {
@@ -267,9 +279,14 @@ fn ordered(sides: &[Side], rows: Vec<Row>, alpha: f64) -> Vec<Ranking> {
     rows.into_iter().zip(places).map(|(row, places)| ranking(sides, row, &places)).collect()
 }
 
+/// Returns the unit of a metric.
+fn unit_of(sides: &[Side], metric: &str) -> String {
+    sides.iter().find_map(|side| side.sweep.units.get(metric)).cloned().unwrap_or_default()
+}
+
 fn ranking(sides: &[Side], row: Row, places: &[(usize, usize)]) -> Ranking {
     let metric = row.rule.metric.clone();
-    let unit = sides.iter().find_map(|side| side.sweep.units.get(&metric)).cloned().unwrap_or_default();
+    let unit = unit_of(sides, &metric);
     let standing = |i: usize| Standing {
         implementation: sides[i].name.clone(),
         value: stats::estimate(&row.values[i], row.exact),

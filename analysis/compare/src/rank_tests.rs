@@ -1,5 +1,6 @@
 //! Tests of [`super`]: points at which not all implementations have runs.
 
+use pktgen_core::record::Note;
 use pktgen_records::age::AgeOf;
 
 use crate::tests::{AOM, run, side};
@@ -60,4 +61,19 @@ fn the_member_that_ages_are_counted_by_is_said_in_every_form() {
         assert!(oldest.summary("x").contains("--age oldest"));
         assert!(!compared(AgeOf::default(), baseline).summary("x").contains("--age"));
     }
+}
+
+#[test]
+fn ages_that_clocks_may_have_changed_share_a_place() {
+    let of = |name: &str, age: f64, ns: u64| {
+        let mut side = side(name, (1..=5).map(|seed| run("rate=20", seed, &[(AOM, age + seed as f64)])).collect());
+        side.sweep.units.insert(AOM.to_owned(), "ns".to_owned());
+        side.sweep.runs.iter_mut().for_each(|run| run.validity.notes.push(Note::ClocksWithin { ns }));
+        side
+    };
+    let places = |ns: u64| {
+        let found = Comparison::of(&[of("a", 1000.0, ns), of("b", 1100.0, ns)], None, &Rules::built_in()).unwrap();
+        found.rankings[0].places.iter().map(|place| (place.best, place.worst)).collect::<Vec<_>>()
+    };
+    assert_eq!((places(20), places(60)), (vec![(1, 1), (2, 2)], vec![(1, 2), (1, 2)]));
 }

@@ -62,4 +62,5 @@ mod registry_tests;
 pub use analyze::{analyze_run, analyze_run_with};
 pub use line::{Line, Measured, Note};
 pub use metric::METRICS;
+pub use plausible::clocks_within;
 pub use resolved::{Analysis, Options};

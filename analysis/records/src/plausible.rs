@@ -16,6 +16,14 @@ const SLACK: Time = 100 * MS;
 /// Maximum duration of a run.
 const LONGEST: Time = 30 * 24 * 3600 * SECOND;
 
+/// Returns the maximum distance of the clocks of workers and server, if they are different ones and it is known.
+pub fn clocks_within(notes: &[Note]) -> Option<Time> {
+    notes.iter().find_map(|note| match note {
+        Note::ClocksWithin { ns } => Some(i64::try_from(*ns).unwrap_or(i64::MAX).saturating_mul(NS)),
+        _ => None,
+    })
+}
+
 /// Limits of plausible values in a run.
 #[derive(Debug, Clone)]
 pub(crate) struct Plausible {
@@ -47,10 +55,7 @@ impl Plausible {
         let sent_by = manifest.clocks.get("sent.t_sent_ps").map(String::as_str);
         let top = manifest.is_at_top_speed();
         let slack = if sent_by == Some("virtual") { 0 } else { SLACK };
-        let within = manifest.validity.notes.iter().find_map(|note| match note {
-            Note::ClocksWithin { ns } => Some(i64::try_from(*ns).unwrap_or(i64::MAX).saturating_mul(NS)),
-            _ => None,
-        });
+        let within = clocks_within(&manifest.validity.notes);
         let arrival_slack = slack.max(within.unwrap_or(0).min(LONGEST));
         let damage: Vec<String> =
             manifest.validity.faults.iter().filter(|fault| is_damage(fault)).map(Fault::to_string).collect();

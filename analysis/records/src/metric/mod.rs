@@ -26,8 +26,13 @@ use pktgen_core::Result;
 use pktgen_core::definition::Definition;
 use pktgen_core::registry::Named;
 
-use crate::line::Line;
+use crate::line::{Line, NS};
 use crate::resolved::Analysis;
+
+/// Returns whether a value begins with a time at a worker and ends with one at a server: it is as wrong as their clocks are apart.
+pub fn is_one_way(metric: &str, unit: &str) -> bool {
+    unit == NS && ["aom_", "lanes_aom_", "host_latency_"].iter().any(|begin| metric.starts_with(begin))
+}
 
 /// A family of metrics.
 pub trait Metric: Named + Sync {
