@@ -232,6 +232,22 @@ pub fn tags_of(frame: &[u8]) -> usize {
     tags
 }
 
+/// Returns whether an IPv4 frame with `tags` bytes of VLAN tags holds all of its datagram: hosts drop what is shorter than its lengths say, and
+/// keep fragments back. Other packets, and frames cut within their headers, are left to others to refuse.
+#[inline]
+pub fn is_whole(bytes: &[u8], tags: usize) -> bool {
+    let Some([0x08, 0x00, packet @ ..]) = bytes.get(12 + tags..).filter(|packet| packet.len() >= 30) else {
+        return true;
+    };
+    let word = |at: usize| u16::from_be_bytes([packet[at], packet[at + 1]]);
+    let (head, total) = (usize::from(packet[0] & 15) * 4, usize::from(word(2)));
+    if word(6) & 0x3fff != 0 || total > packet.len() {
+        return false;
+    }
+    let datagram = packet.get(head + 4..head + 6).map(|len| usize::from(u16::from_be_bytes([len[0], len[1]])));
+    packet[9] != 17 || datagram.is_none_or(|len| len >= 8 && head + len <= total)
+}
+
 /// Result of checking the IPv4 and UDP checksums of a frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Checksums {
@@ -501,6 +517,44 @@ mod tests {
         Template::new((0x0a00_0001, 1), (0x0a00_0002, 2), 48).emit(&mut frame);
         frame[16..18].copy_from_slice(&3u16.to_be_bytes());
         assert_eq!(unpadded(&frame).len(), 60, "a length that cannot be");
+    }
+
+    #[test]
+    fn datagrams_of_which_a_part_is_missing_are_not_whole() {
+        let frame = |bytes: usize, change: &[(usize, u16)]| {
+            let mut frame = vec![0; bytes];
+            Template::new((0x0a00_0001, 1), (0x0a00_0002, 2), 100).emit(&mut frame);
+            for (at, word) in change {
+                frame[*at..at + 2].copy_from_slice(&word.to_be_bytes());
+            }
+            frame
+        };
+        // A datagram of 66 bytes in a packet of 86.
+        let (ip, fragment, udp) = (16, 20, 38);
+        let whole = [
+            frame(100, &[]),
+            frame(120, &[]),
+            frame(100, &[(udp, 60)]),
+            frame(100, &[(udp, 8)]),
+            frame(100, &[(fragment, 0x4000)]),
+            frame(40, &[]),
+            frame(100, &[(12, 0x86dd), (ip, 200)]),
+            frame(100, &[(22, 0x4006), (udp, 0)]),
+        ];
+        for (i, frame) in whole.iter().enumerate() {
+            assert!(is_whole(frame, 0), "{i}");
+        }
+        for (i, change) in [(ip, 87), (ip, 486), (ip, 80), (udp, 67), (udp, 7), (udp, 0), (fragment, 0x2000), (fragment, 5)]
+            .into_iter()
+            .enumerate()
+        {
+            let frame = frame(100, &[change]);
+            assert!(!is_whole(&frame, 0), "{i}");
+            let mut tagged = frame.clone();
+            tagged.splice(12..12, [0x81, 0, 0, 5]);
+            assert!(!is_whole(&tagged, 4) && is_whole(&tagged, 0), "{i}");
+        }
+        assert!(!is_whole(&frame(99, &[]), 0), "cut within its values");
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! Conversion of received frames to frames of a driver.
 
-use pktgen_wire::wire::frame::{HEAD, tags_of, unpadded_behind};
+use pktgen_wire::wire::frame::{HEAD, is_whole, tags_of, unpadded_behind};
 
 use crate::endpoint::{Facts, Identity};
 use crate::frame::{Frame, Pool};
@@ -8,12 +8,13 @@ use crate::frame::{Frame, Pool};
 /// Bytes of an Ethernet header.
 const ETHERNET: usize = 14;
 
-/// Copies a received frame into the pool, with its time still open; `None` if it matches no known worker.
+/// Copies a received frame into the pool, with its time still open; `None` if it matches no known worker, and for frames of which hosts would
+/// drop a part or all. Raw frames may have any content.
 pub fn admit(bytes: &[u8], pool: &mut Pool, facts: &Facts) -> Option<Frame> {
     // A device may tag raw frames, which are sent unchanged, or take their tags off; others have the tags of their dialect.
     let tags = if facts.raw.is_some() { tags_of(bytes) } else { 0 };
     let (bytes, head) = (unpadded_behind(bytes, tags), HEAD + tags);
-    if bytes.len() < head || bytes.len() > pool.stride() {
+    if bytes.len() < head || bytes.len() > pool.stride() || (facts.raw.is_none() && !is_whole(bytes, tags)) {
         return None;
     }
     let Identity { packet, worker, cluster, flow, kind } = facts.protocol.identify(bytes, facts)?;
