@@ -215,6 +215,19 @@ fn what_is_lost_leaves_sums_open_or_partial_and_the_balance_closes() {
 }
 
 #[test]
+fn copies_of_dropped_parts_have_no_rows() {
+    let rest = "slots = 4096\nopen_messages = 1\n[endpoint]\nallreduce = true\n[transport]\nfault_duplicate = 0.1\n\
+                fault_at = \"up\"\n";
+    for seed in 0..4 {
+        let text = format!("seed = {seed}\n{}", on_a_network(TOPOLOGIES[0], 1, rest));
+        let mut outcome = simulate(Document::parse(&text, "x.toml").unwrap());
+        let balance = sound(&mut outcome);
+        let [no_room, duplicates] = ["no_room", "duplicates"].map(|name| outcome.counters.device[name]);
+        assert!(no_room > 0 && duplicates > 0 && balance.dropped["table_full"] == no_room, "{balance:?}");
+    }
+}
+
+#[test]
 fn experiments_that_cannot_reduce_are_refused() {
     let says = |text: &str, part: &str| {
         let experiment = Experiment::open(pktgen_registry::all(), Document::parse(text, "x.toml").unwrap()).unwrap();

@@ -5,6 +5,9 @@
 
 use pktgen_core::record::Reason;
 
+/// Number of refused transmissions of an input that are remembered for recognising copies made by the network.
+const REMEMBERED: usize = 8;
+
 /// A cell.
 #[derive(Debug, Clone, Copy)]
 struct Cell<T> {
@@ -22,6 +25,8 @@ pub struct Gather<T> {
     cells: Vec<Cell<T>>,
     /// By cell and input: 1 + the attempt that arrived, 0 if none did.
     came: Vec<u16>,
+    /// By input: its last refused transmissions, 0 for none. Empty until one is refused.
+    refused: Vec<[u64; REMEMBERED]>,
     inputs: usize,
     expected: u32,
 }
@@ -43,7 +48,8 @@ impl<T: Copy> Gather<T> {
     /// A gather with room for `cells` messages at a time, each with `expected` of `inputs` inputs.
     pub fn new(cells: u32, inputs: usize, expected: u32) -> Self {
         let cell = Cell { seq: 0, left: 0, kept: None, used: false };
-        Gather { cells: vec![cell; cells as usize], came: vec![0; cells as usize * inputs], inputs, expected }
+        let came = vec![0; cells as usize * inputs];
+        Gather { cells: vec![cell; cells as usize], came, refused: Vec::new(), inputs, expected }
     }
 
     /// Returns the cell of message `seq`.
@@ -56,6 +62,28 @@ impl<T: Copy> Gather<T> {
     /// must be [kept](Self::keep).
     #[inline]
     pub fn take(&mut self, seq: u32, input: u32, attempt: u8) -> GatherStep {
+        let own = transmission(seq, attempt);
+        if self.refused.get(input as usize).is_some_and(|refused| refused.contains(&own)) {
+            return GatherStep::Copy;
+        }
+        let step = self.step(seq, input, attempt);
+        if let GatherStep::Useless(_) = step {
+            self.remember(input, own);
+        }
+        step
+    }
+
+    /// Remembers a refused transmission instead of the oldest one of its input.
+    fn remember(&mut self, input: u32, own: u64) {
+        self.refused.resize(self.inputs, [0; REMEMBERED]);
+        let refused = &mut self.refused[input as usize];
+        refused.rotate_right(1);
+        refused[0] = own;
+    }
+
+    /// Takes a part that is no copy of a refused one.
+    #[inline]
+    fn step(&mut self, seq: u32, input: u32, attempt: u8) -> GatherStep {
         let at = self.cell(seq);
         let own = at * self.inputs + input as usize;
         let cell = &mut self.cells[at];
@@ -116,6 +144,12 @@ impl<T: Copy> Gather<T> {
     }
 }
 
+/// Identifies a transmission of an input; never 0.
+#[inline]
+fn transmission(seq: u32, attempt: u8) -> u64 {
+    (u64::from(seq) << 16) | (u64::from(attempt) + 1)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -129,18 +163,36 @@ mod tests {
         assert_eq!(gather.take(0, 0, 0), Opens);
         gather.keep(0, 'a');
         assert_eq!((gather.take(0, 0, 0), gather.take(0, 0, 1)), (Copy, Useless(Reason::Duplicate)));
+        assert_eq!((gather.take(0, 0, 1), gather.take(0, 0, 2)), (Copy, Useless(Reason::Duplicate)));
         assert_eq!(gather.take(2, 0, 0), Useless(Reason::TableFull), "its cell is taken");
+        assert_eq!(gather.take(2, 0, 0), Copy);
         assert!(!gather.is_whole(0));
         assert_eq!(gather.take(0, 2, 0), Joins);
         assert!(gather.is_whole(0));
         assert_eq!((gather.close(0), gather.close(0)), (Some('a'), None));
         assert_eq!((gather.take(0, 2, 0), gather.take(0, 1, 0)), (Copy, Useless(Reason::Late)));
-        assert_eq!(gather.take(2, 0, 0), Opens);
-        assert_eq!(gather.take(0, 0, 0), Useless(Reason::Stale));
+        assert_eq!(gather.take(2, 0, 0), Copy, "it was refused, and has room now");
+        assert_eq!(gather.take(2, 0, 1), Opens);
+        assert_eq!((gather.take(0, 0, 3), gather.take(0, 0, 3)), (Useless(Reason::Stale), Copy));
+        assert_eq!(gather.take(0, 1, 0), Copy, "it was late before");
+    }
+
+    #[test]
+    fn the_last_refused_transmissions_of_each_input_are_remembered() {
+        let mut gather: Gather<()> = Gather::new(1, 2, 2);
+        assert_eq!(gather.take(0, 0, 0), GatherStep::Opens);
+        gather.keep(0, ());
+        let full = GatherStep::Useless(Reason::TableFull);
+        let last = REMEMBERED as u32;
+        assert!((1..=last).all(|seq| gather.take(seq, 0, 0) == full));
+        assert!((1..=last).all(|seq| gather.take(seq, 0, 0) == GatherStep::Copy));
+        assert!((1..=last).all(|seq| gather.take(seq, 1, 0) == full), "of another input");
+        assert_eq!(gather.take(last + 1, 0, 0), full);
+        assert_eq!((gather.take(2, 0, 0), gather.take(1, 0, 0)), (GatherStep::Copy, full));
     }
 
     proptest! {
-        /// Compares with sets of arrived inputs, for close sequence numbers in order.
+        /// Compares with sets of arrived inputs, for as many cells as messages.
         #[test]
         fn gathers_as_sets_do(steps in prop::collection::vec((0u32..6, 0u32..4), 1..120)) {
             let mut gather: Gather<()> = Gather::new(6, 4, 4);
