@@ -236,6 +236,19 @@ fn messages_that_only_some_workers_generated_keep_the_promise() {
 }
 
 #[test]
+fn a_part_that_comes_too_late_is_lost_with_all_its_attempts() {
+    // The workers begin more than the device's timeout apart.
+    let text = "[workload]\nclusters = 1\nworkers_per_cluster = 2\nupdates = 1\nbytes = \"256B\"\n\
+                [schedule]\nkind = \"constant\"\nperiod = \"1ms\"\n[topology]\nkind = \"bottleneck\"\n\
+                [target]\nprogram = \"reduce\"\ntimeout = \"10us\"\n\
+                [endpoint]\nworkers = \"retransmit\"\ntimeout = \"200us\"\n";
+    let folder = tempfile::tempdir().expect("a folder");
+    let (lines, manifest) = execute(folder.path(), "late", Document::parse(text, "x.toml").expect("TOML"));
+    assert_eq!(manifest.balance.dropped, BTreeMap::from([("late".to_owned(), 256)]));
+    assert_eq!(value(&lines, "loss"), 256.0 / 257.0);
+}
+
+#[test]
 fn a_way_back_has_its_own_rate() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let (lines, manifest) = execute(folder.path(), "down", answered("\"s0\"", "\"s0 ps 40Gbps 5Gbps\""));

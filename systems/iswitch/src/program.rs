@@ -160,7 +160,7 @@ impl Iswitch {
             return context.pool.release(frame.buffer);
         }
         match &mut self.open[usize::from(header.cluster)] {
-            Some(open) => open.sum.take(frame, header, context),
+            Some(open) => _ = open.sum.take(frame, header, context),
             none => {
                 (self.held, self.opened) = (self.held + 1, self.opened + 1);
                 *none = Some(Open { sum: Sum { frame: *frame, header }, number: self.opened });

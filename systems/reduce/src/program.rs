@@ -155,8 +155,10 @@ impl Reduce {
                 }
             }
             GatherStep::Joins => {
-                if let Some(sum) = gather.kept(header.seq) {
-                    sum.take(frame, header, context);
+                if let Some(sum) = gather.kept(header.seq)
+                    && !sum.take(frame, header, context)
+                {
+                    gather.refuse(header.seq, input, header.attempt);
                 }
             }
             GatherStep::Useless(reason) => {

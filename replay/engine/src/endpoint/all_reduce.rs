@@ -98,6 +98,7 @@ impl AllReduce {
                 if let Some(sum) = gather.kept(header.seq)
                     && sum.add(frame, header, pool).is_err()
                 {
+                    gather.refuse(header.seq, input, header.attempt);
                     self.unused += 1;
                 }
             }

@@ -8,6 +8,9 @@ use pktgen_core::record::Reason;
 /// Number of refused transmissions of an input that are remembered for recognising copies made by the network.
 const REMEMBERED: usize = 8;
 
+/// Marks an input whose part arrived and was not added.
+const NOT_ADDED: u16 = u16::MAX;
+
 /// A cell.
 #[derive(Debug, Clone, Copy)]
 struct Cell<T> {
@@ -23,7 +26,7 @@ struct Cell<T> {
 #[derive(Debug, Clone)]
 pub struct Gather<T> {
     cells: Vec<Cell<T>>,
-    /// By cell and input: 1 + the attempt that arrived, 0 if none did.
+    /// By cell and input: 1 + the attempt that was added, 0 if none arrived, or [`NOT_ADDED`].
     came: Vec<u16>,
     /// By input: its last refused transmissions, 0 for none. Empty until one is refused.
     refused: Vec<[u64; REMEMBERED]>,
@@ -99,18 +102,25 @@ impl<T: Copy> Gather<T> {
         if cell.seq > seq {
             return GatherStep::Useless(Reason::Stale);
         }
-        match std::mem::replace(&mut self.came[own], u16::from(attempt) + 1) {
-            0 if cell.kept.is_none() => GatherStep::Useless(Reason::Late),
-            0 => {
-                cell.left -= 1;
-                GatherStep::Joins
-            }
-            before if before == u16::from(attempt) + 1 => GatherStep::Copy,
-            before => {
-                self.came[own] = before;
-                GatherStep::Useless(Reason::Duplicate)
-            }
+        let (before, came) = (self.came[own], u16::from(attempt) + 1);
+        match before {
+            // The message never had this part, so further attempts are late, too.
+            0 | NOT_ADDED if cell.kept.is_none() => return GatherStep::Useless(Reason::Late),
+            0 => cell.left -= 1,
+            NOT_ADDED => {}
+            _ if before == came => return GatherStep::Copy,
+            _ => return GatherStep::Useless(Reason::Duplicate),
         }
+        self.came[own] = came;
+        GatherStep::Joins
+    }
+
+    /// Notes that the part that just joined message `seq` was not added: the message does not wait for its input, but a
+    /// further attempt is no duplicate.
+    pub fn refuse(&mut self, seq: u32, input: u32, attempt: u8) {
+        let own = self.cell(seq) * self.inputs + input as usize;
+        self.came[own] = NOT_ADDED;
+        self.remember(input, transmission(seq, attempt));
     }
 
     /// Keeps the content of message `seq`, which was opened.
@@ -178,6 +188,24 @@ mod tests {
     }
 
     #[test]
+    fn further_attempts_of_a_part_that_was_not_added_are_no_duplicates() {
+        use GatherStep::{Copy, Joins, Opens, Useless};
+        let mut gather = Gather::new(1, 3, 3);
+        assert_eq!(gather.take(0, 0, 0), Opens);
+        gather.keep(0, 'a');
+        assert_eq!(gather.take(0, 1, 0), Joins);
+        gather.refuse(0, 1, 0);
+        assert_eq!((gather.take(0, 1, 0), gather.take(0, 1, 1)), (Copy, Joins));
+        gather.refuse(0, 1, 1);
+        assert!(!gather.is_whole(0), "the third input is missing");
+        assert_eq!(gather.close(0), Some('a'));
+        let late = Useless(Reason::Late);
+        assert_eq!([0, 0, 1, 1].map(|attempt| gather.take(0, 2, attempt)), [late, Copy, late, Copy]);
+        assert_eq!([1, 2, 2].map(|attempt| gather.take(0, 1, attempt)), [Copy, late, Copy]);
+        assert_eq!([0, 1, 1].map(|attempt| gather.take(0, 0, attempt)), [Copy, Useless(Reason::Duplicate), Copy]);
+    }
+
+    #[test]
     fn the_last_refused_transmissions_of_each_input_are_remembered() {
         let mut gather: Gather<()> = Gather::new(1, 2, 2);
         assert_eq!(gather.take(0, 0, 0), GatherStep::Opens);
@@ -191,7 +219,65 @@ mod tests {
         assert_eq!((gather.take(2, 0, 0), gather.take(1, 0, 0)), (GatherStep::Copy, full));
     }
 
+    /// A cell as a naive model has it.
+    struct Model {
+        seq: u32,
+        open: bool,
+        /// By input that arrived: the attempt that was added, if any.
+        parts: BTreeMap<u32, Option<u8>>,
+    }
+
     proptest! {
+        /// Compares with a naive model of cells that are reused. No input has more transmissions than are remembered.
+        #[test]
+        fn gathers_as_the_model_does(
+            steps in prop::collection::vec((0u32..4, 0u32..3, 0u8..2, any::<bool>(), any::<bool>()), 1..120)
+        ) {
+            let mut gather: Gather<()> = Gather::new(2, 3, 3);
+            let mut cells: [Option<Model>; 2] = [None, None];
+            let mut refused = BTreeSet::new();
+            for (seq, input, attempt, fits, timeout) in steps {
+                let cell = &mut cells[seq as usize % 2];
+                let expected = match &*cell {
+                    _ if refused.contains(&(seq, input, attempt)) => GatherStep::Copy,
+                    None => GatherStep::Opens,
+                    Some(own) if own.seq < seq && own.open => GatherStep::Useless(Reason::TableFull),
+                    Some(own) if own.seq < seq => GatherStep::Opens,
+                    Some(own) if own.seq > seq => GatherStep::Useless(Reason::Stale),
+                    Some(own) => match own.parts.get(&input).copied().flatten() {
+                        Some(added) if added == attempt => GatherStep::Copy,
+                        Some(_) => GatherStep::Useless(Reason::Duplicate),
+                        None if own.open => GatherStep::Joins,
+                        None => GatherStep::Useless(Reason::Late),
+                    },
+                };
+                prop_assert_eq!(gather.take(seq, input, attempt), expected);
+                match expected {
+                    GatherStep::Opens => {
+                        gather.keep(seq, ());
+                        *cell = Some(Model { seq, open: true, parts: BTreeMap::from([(input, Some(attempt))]) });
+                    }
+                    GatherStep::Joins => {
+                        cell.as_mut().unwrap().parts.insert(input, fits.then_some(attempt));
+                        if !fits {
+                            gather.refuse(seq, input, attempt);
+                            refused.insert((seq, input, attempt));
+                        }
+                    }
+                    GatherStep::Useless(_) => _ = refused.insert((seq, input, attempt)),
+                    GatherStep::Copy => {}
+                }
+                if let Some(own) = cell.as_mut().filter(|own| own.seq == seq) {
+                    let whole = own.parts.len() == 3;
+                    prop_assert_eq!(gather.is_whole(seq), whole);
+                    if whole || timeout {
+                        prop_assert_eq!(gather.close(seq).is_some(), own.open);
+                        own.open = false;
+                    }
+                }
+            }
+        }
+
         /// Compares with sets of arrived inputs, for as many cells as messages.
         #[test]
         fn gathers_as_sets_do(steps in prop::collection::vec((0u32..6, 0u32..4), 1..120)) {

@@ -46,15 +46,17 @@ impl Sum {
         Ok(newer)
     }
 
-    /// Adds `frame` at a device, books the merge, and releases its bytes.
+    /// Adds `frame` at a device, books the merge, and releases its bytes. Returns whether it was added.
     #[inline]
-    pub fn take(&mut self, frame: &Frame, new: Header, context: &mut Context) {
+    pub fn take(&mut self, frame: &Frame, new: Header, context: &mut Context) -> bool {
         let before = self.frame.packet;
-        match self.add(frame, new, context.pool) {
+        let added = self.add(frame, new, context.pool);
+        match added {
             Ok(true) => context.books.yields(frame.t, before, Action::Merged, frame.packet),
             Ok(false) => context.books.yields(frame.t, frame.packet, Action::Merged, before),
             Err(reason) => context.books.dropped(frame.t, frame, reason, Some(before)),
         }
         context.pool.release(frame.buffer);
+        added.is_ok()
     }
 }

@@ -223,7 +223,36 @@ fn partial_sums_leave_after_a_timeout_and_say_so() {
     assert_eq!((left.len(), header.count, header.flags & FLAG_PARTIAL != 0), (1, 2, true));
     assert_eq!(Header::parse_update(rig.pool.payload(&whole[0].1)).unwrap().flags & FLAG_PARTIAL, 0);
     assert_eq!((rig.dropped(), rig.program.next_wake()), (vec![(PacketId::new(2, 0, 0), Reason::Late)], NEVER));
-    assert_eq!((rig.counter("sums_partial"), rig.counter("sums")), (1, 2));
+    // So do further attempts: the device never had this part.
+    for attempt in [1, 1, 2] {
+        rig.send(4 * US, Part { attempt, ..part(2, 0) });
+    }
+    assert_eq!(rig.dropped()[1..], [1, 2].map(|attempt| (PacketId::new(2, 0, attempt), Reason::Late)));
+    assert_eq!((rig.counter("sums_partial"), rig.counter("sums"), rig.counter("late")), (1, 2, 3));
+}
+
+#[test]
+fn a_part_of_another_size_does_not_count_as_arrived() {
+    let mut rig = Rig::new(&[]);
+    let give = |rig: &mut Rig, attempt| {
+        let frame = rig.frame(1, Part { attempt, ..part(1, 0) }, [2.0, 0.5]);
+        let bytes = &mut rig.pool.bytes_mut(frame.buffer)[HEAD..BYTES];
+        let header = Header::parse_update(bytes).unwrap();
+        Header { elements: 1, ..header }.emit_update(bytes);
+        rig.give(frame);
+    };
+    rig.send(0, part(0, 0));
+    for attempt in [0, 0, 1] {
+        give(&mut rig, attempt);
+    }
+    rig.send(2, part(2, 0));
+    let left = rig.left();
+    let header = Header::parse_update(rig.pool.payload(&left[0].1)).unwrap();
+    assert_eq!((left.len(), header.count, header.flags & FLAG_PARTIAL != 0), (1, 2, true));
+    give(&mut rig, 2);
+    let reasons = [Reason::WrongCount, Reason::WrongCount, Reason::Late];
+    let expected: Vec<_> = (0..3).zip(reasons).map(|(attempt, why)| (PacketId::new(1, 0, attempt), why)).collect();
+    assert_eq!((rig.dropped(), rig.counter("duplicates")), (expected, 1));
 }
 
 /// Message 0 waits for its other parts, while thousands of later messages come and go.
