@@ -264,6 +264,7 @@ fn what_links_carried_is_compared_with_the_plan() {
         manifest.balance_by_worker[0].generated = 1;
     });
     assert_eq!(value(&uneven, "links_unlike_plan"), Some(4.0), "one round is what all workers have");
+    assert_eq!(value(&uneven, "link_load_max"), None, "a single round");
     // Two clusters: the aggregator sends a sum for each, so a round has 2 messages on both links, and as many back.
     let several = lines_of(&every_fate(), |manifest| {
         plan_of_three_workers(manifest);
@@ -272,6 +273,18 @@ fn what_links_carried_is_compared_with_the_plan() {
     });
     for (key, expected) in [("links_unlike_plan", 0.0), ("phi", 10.0), ("phi_planned", 10.0)] {
         assert_eq!(value(&several, key), Some(expected), "{key} of two clusters");
+    }
+    // The second cluster generated a third message, which belongs to no round of all workers.
+    let longer = lines_of(&every_fate(), |manifest| {
+        plan_of_three_workers(manifest);
+        manifest.clusters = vec![0, 1, 1];
+        [1, 2].iter().for_each(|worker| manifest.balance_by_worker[*worker].generated = 3);
+        for (link, messages) in [(0, 5), (1, 6), (3, 6)] {
+            manifest.counters.links[link].iter_mut().for_each(|way| way.messages = messages);
+        }
+    });
+    for (key, expected) in [("links_unlike_plan", 0.0), ("phi", 10.0), ("phi_planned", 10.0), ("link_load_max", 2.0)] {
+        assert_eq!(value(&longer, key), Some(expected), "{key} of clusters with unequal numbers of messages");
     }
     let unmeasured = lines_of(&every_fate(), |manifest| {
         plan_of_three_workers(manifest);

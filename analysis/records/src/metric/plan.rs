@@ -88,19 +88,21 @@ impl Metric for Plan {
         }
         let carried: Vec<[u64; 2]> = loads.iter().map(|load| load.map(|way| way.messages)).collect();
         let rounds = rounds(run);
-        let expected = expected(planned, &run.manifest.clusters, &rounds);
+        let promised = expected(planned, &run.manifest.clusters, &rounds);
         let phi_planned = phi_planned(planned, &run.manifest.clusters, &rounds);
         let surplus = surplus(run, planned, &rounds);
         let unlike = surplus.as_ref().map(|more| {
-            let should = expected.iter().zip(more).map(|(own, more)| [own[0] + more[0], own[1] + more[1]]);
+            let should = promised.iter().zip(more).map(|(own, more)| [own[0] + more[0], own[1] + more[1]]);
             carried.iter().zip(should).filter(|(is, should)| *is != should).count() as f64
         });
         out.push(Line::new("links_unlike_plan", "links", unlike));
-        let alike = rounds.iter().flatten().all(|own| Some(own) == rounds.iter().flatten().next());
-        let rounds = rounds.iter().flatten().next().copied().filter(|rounds| alike && *rounds > 0);
+        let common = rounds.iter().flatten().min().copied().filter(|rounds| *rounds > 0);
         if plan.links.iter().any(|link| link.cost.is_some()) {
-            let of_rounds = surplus.map(|more| plan.utilisation_of(&carried) - plan.utilisation_of(&more));
-            out.push(Line::new("phi", "cost", of_rounds.zip(rounds).map(|(all, n)| all / n as f64)));
+            // A cluster may have generated more messages than another: a round is one of all workers.
+            let beyond: Vec<_> = rounds.iter().map(|own| own.zip(common).map(|(own, common)| own - common)).collect();
+            let beyond = plan.utilisation_of(&expected(planned, &run.manifest.clusters, &beyond));
+            let of_rounds = surplus.map(|more| plan.utilisation_of(&carried) - plan.utilisation_of(&more) - beyond);
+            out.push(Line::new("phi", "cost", of_rounds.zip(common).map(|(all, n)| all / n as f64)));
             out.push(Line::new("phi_planned", "cost", phi_planned));
         }
         if planned.allreduce {
@@ -111,7 +113,7 @@ impl Metric for Plan {
             out.push(Line::new("rate_planned", BPS, rate as f64));
         }
         // A single round is over immediately and does not require any share.
-        let load = rounds.filter(|n| *n > 1).and_then(|_| load_max(planned, loads));
+        let load = common.filter(|n| *n > 1).and_then(|_| load_max(planned, loads));
         out.push(Line::new("link_load_max", SHARE, load));
         let queue = loads.iter().flatten().map(|way| way.queue_max).max().unwrap_or(0);
         out.push(Line::new("queue_max", "frames", queue as f64));
