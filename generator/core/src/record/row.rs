@@ -151,7 +151,8 @@ rows! {
     Sent = SENT, "one transmission of a worker", ordered by "t_sent_ps", "t_due_ps" {
         t_gen: Time as "t_gen_ps" in PS, "When the update was generated, since the run's anchor.";
         t_due: Time as "t_due_ps" in PS, "When the schedule wanted it out.";
-        t_sent: Option<Time> as "t_sent_ps" in PS, "When its first bit left; empty where it was withheld or that is unknown.";
+        t_sent: Option<Time> as "t_sent_ps" in PS,
+            "When its first bit left, or would have left if the run was cut before; empty if it was withheld or that is unknown.";
         cluster: Option<u16> as "cluster" in NUMBER,
             "The worker's cluster when it generated it; 65535 for traffic that belongs to none. Empty in training.";
         job: Option<u16> as "job" in NUMBER, "Job of the worker, in training.";
