@@ -182,6 +182,8 @@ fn members(packet: &WrongPacket) -> String {
     let more = packet.members.len().saturating_sub(MEMBERS);
     let rest = if more > 0 { format!(" and {more} more") } else { String::new() };
     match packet.members.len() {
+        // Its own members are not known any more.
+        0 => "another sum".to_owned(),
         1 => format!("what {} sent", shown[0]),
         _ => format!("the sum of {}{rest}", shown.join(", ")),
     }

@@ -4,6 +4,7 @@ use std::path::Path;
 use std::process::{Command, Output};
 
 use crate::support::peak_kib;
+use crate::support::wired::manifest;
 use serde_json::Value;
 
 fn pktgen(words: &[&str]) -> Output {
@@ -190,6 +191,36 @@ fn faults_are_in_the_books_and_the_balance_closes() {
     let damaged = run("damaged", "fault_corrupt = 0.05\nfault_at = \"up\"\n");
     assert_eq!(damaged["validity"]["valid"], false);
     assert!(damaged["counters"]["sums_wrong"].as_u64() > Some(0), "{}", damaged["counters"]);
+}
+
+/// SwitchML's public program compares no packet numbers: behind links that do not keep the order, late packets enter the sums of others
+/// (seeds 9, 11 and 31), and are answered with these (seeds 1 and 11).
+#[test]
+fn sums_of_packets_with_different_numbers_are_wrong() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let path = folder.path().join("mixed.toml");
+    let text = "[workload]\nkind = \"dense\"\nmodel = \"custom\"\nparameters = 640\nelements = 64\nworkers = 2\n\
+                iterations = 1\ncompute = \"10us\"\nstragglers = \"none\"\n[topology]\nkind = \"rack\"\n\
+                host_rate = \"10Gbps\"\ndelay = \"500ns\"\n[target]\nprogram = \"switchml\"\npool = 1\n\
+                pipeline_latency = \"0ns\"\n[endpoint]\nworkers = \"switchml\"\npool = 1\nscaling = \"fixed\"\n\
+                retransmit = \"20us\"\n[transport]\nfault_reorder = 0.1\nfault_reorder_by = 1024\n\
+                fault_reorder_hold = \"40us\"\n";
+    std::fs::write(&path, text).expect("written");
+    let run = |seed: u64, check: bool| {
+        let out = folder.path().join(format!("{seed}-{check}"));
+        let (seed, check) = (format!("seed={seed}"), format!("target.check={check}"));
+        let (file, to) = (path.display().to_string(), out.display().to_string());
+        pktgen(&["-q", "replay", &file, "--no-report", "--out", &to, "--set", &seed, "--set", &check]);
+        let found = manifest(&out);
+        let faults = found["validity"]["faults"].as_array().expect("faults");
+        let codes: Vec<String> = faults.iter().map(|fault| fault["code"].to_string()).collect();
+        let sums = ["sums_ok", "sums_wrong"].map(|key| found["counters"][key].as_u64());
+        (sums, codes.join(" "))
+    };
+    for (seed, right, wrong) in [(1, 10, 1), (9, 9, 1), (11, 7, 8), (31, 9, 1)] {
+        assert_eq!(run(seed, false), ([Some(right), Some(wrong)], "\"wrong_sums\"".to_owned()), "seed {seed}");
+        assert_eq!(run(seed, true), ([Some(10), Some(0)], String::new()), "seed {seed}");
+    }
 }
 
 /// Returns the peak memory of a command, in MB.

@@ -93,6 +93,8 @@ pub struct Receipt<'a> {
     pub packet: PacketId,
     /// Number of represented updates, according to its header.
     pub count: u16,
+    /// Sequence number in its header. Results of one block have the same, and so have their members.
+    pub seq: u32,
     /// Where its content is summed, in sums by key: switch or server.
     pub heat: Option<Heat>,
     /// Number of the part, if it is one of an aggregate of several packets.
@@ -111,9 +113,9 @@ impl<'a> Receipt<'a> {
     /// Makes the receipt of a row, with the values of its packet.
     #[inline]
     pub fn of(row: &Received, values: &'a [u8]) -> Self {
-        let Received { packet, count, heat, part, last, sum_ok, .. } = *row;
+        let Received { packet, count, newest_seq: seq, heat, part, last, sum_ok, .. } = *row;
         let (last, carried) = (last == Some(true), Carried::Bytes(values));
-        Receipt { packet, count, heat, part, last, judged: sum_ok, head: 0, carried }
+        Receipt { packet, count, seq, heat, part, last, judged: sum_ok, head: 0, carried }
     }
 }
 
@@ -485,7 +487,7 @@ mod tests {
 
     pub(super) fn whole(packet: PacketId, count: u16, bytes: &[u8]) -> Receipt<'_> {
         let (heat, judged, carried) = (None, SumOk::Unknown, Carried::Bytes(bytes));
-        Receipt { packet, count, heat, part: None, last: false, judged, head: 0, carried }
+        Receipt { packet, count, seq: packet.seq(), heat, part: None, last: false, judged, head: 0, carried }
     }
 
     fn bytes(values: &[f32]) -> Vec<u8> {

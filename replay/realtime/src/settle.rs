@@ -170,9 +170,9 @@ fn replay(
 impl Settled {
     /// Records a packet; returns its id, if packets carry none.
     fn received(&mut self, row: &ReceivedRow, watch: &mut Watch) -> Name {
-        let ReceivedRow { packet, count, heat, part, last, digest, sum_ok, head, .. } = *row;
+        let ReceivedRow { packet, count, seq, heat, part, last, digest, sum_ok, head, .. } = *row;
         let carried = Carried::Digest(digest.unwrap_or_default());
-        let receipt = Receipt { packet, count, heat, part, last, judged: sum_ok, head, carried };
+        let receipt = Receipt { packet, count, seq, heat, part, last, judged: sum_ok, head, carried };
         let nameless = self.ledger.is_nameless();
         let expected = watch.as_ref().filter(|_| !nameless).and_then(|_| self.ledger.expected(&receipt));
         let (strangers, repeated, damaged) = (self.ledger.strangers(), self.ledger.repeated(), self.ledger.damaged());
@@ -460,6 +460,7 @@ pub(crate) struct ReceivedRow {
     pub(crate) packet: PacketId,
     pub(crate) count: u16,
     pub(crate) digest: Option<u64>,
+    seq: u32,
     sum_ok: SumOk,
     heat: Option<Heat>,
     part: Option<u32>,
@@ -472,20 +473,21 @@ impl ReceivedRow {
     /// Returns the row of a packet of updates.
     pub(crate) fn of(t_recv: Time, packet: PacketId, count: u16, digest: Option<u64>) -> Self {
         let (sum_ok, heat, part) = (SumOk::Unknown, None, None);
-        ReceivedRow { t_recv, packet, count, digest, sum_ok, heat, part, last: false, head: 0 }
+        ReceivedRow { t_recv, packet, count, digest, seq: packet.seq(), sum_ok, heat, part, last: false, head: 0 }
     }
 }
 
 fn received_row(batch: &RecordBatch, row: usize) -> Option<(Time, ReceivedRow)> {
     let packet = PacketId(value::<UInt64Type>(batch, "packet", row)??);
     let count = value::<UInt16Type>(batch, "count", row)??;
+    let seq = value::<UInt32Type>(batch, "newest_seq", row)??;
     let (heat, part) = (heat(batch, row)?, value::<UInt32Type>(batch, "part", row)?);
     let last = batch.column_by_name("last")?.as_boolean_opt()?;
     let last = last.is_valid(row) && last.value(row);
     let digest = value::<UInt64Type>(batch, "digest", row)?;
     let sum_ok = *SumOk::ALL.get(usize::from(value::<UInt8Type>(batch, "sum_ok", row)??))?;
     let t_recv = value::<Int64Type>(batch, "t_recv_ps", row)??;
-    Some((t_recv, ReceivedRow { t_recv, packet, count, digest, sum_ok, heat, part, last, head: 0 }))
+    Some((t_recv, ReceivedRow { t_recv, packet, count, digest, seq, sum_ok, heat, part, last, head: 0 }))
 }
 
 /// Returns the same with the digest of the header.

@@ -3,6 +3,8 @@
 //! The device's books name the members of a result, and a contribution is a pure function of its packet: it need not be
 //! stored while it is under way.
 
+use std::collections::HashSet;
+
 use pktgen_core::record::{Book, PacketId, SumOk};
 
 use super::chains::{Chains, Group, Step};
@@ -21,6 +23,8 @@ pub(super) struct Results {
     /// Buffers for a sum of contributions and its members.
     sums: Vec<i32>,
     members: Vec<PacketId>,
+    /// Results that arrived and have members of several blocks.
+    mixed: HashSet<PacketId>,
     /// Errors of scaling.
     error: ScalingError,
     overflow: Overflow,
@@ -34,6 +38,7 @@ impl Results {
             content,
             sums,
             members: Vec::new(),
+            mixed: HashSet::new(),
             error: ScalingError::default(),
             overflow: Overflow::default(),
         }
@@ -59,18 +64,37 @@ impl Results {
         self.chains.group(packet).is_some()
     }
 
-    /// Records the first arrival of a result.
+    /// Records the first arrival of a result under this header. One with members of other blocks than the header's is wrong, also if it
+    /// is their sum: a switch that compares no numbers adds late packets to the sums of others, and answers them with these.
     pub(super) fn received(&mut self, receipt: &Receipt, counts: &mut FateCounts) -> SumOk {
+        if self.mixed.contains(&receipt.packet) {
+            return SumOk::No;
+        }
         let packet = self.sent_as(receipt.packet, receipt.count);
+        let is_of_block = |member: PacketId| member.seq() == receipt.seq;
         let Some(group) = self.chains.group(packet) else {
+            // The result of another block, which arrived before under its own header.
+            if !is_of_block(packet) {
+                return SumOk::No;
+            }
             counts.strangers += 1;
             return SumOk::Unknown;
         };
         let elements = self.add_up(group);
-        self.error.add(self.content.error(&self.members, &self.sums[..elements]));
-        let right = match u32::from(receipt.count) == group.count {
-            true => self.is_right(elements, &receipt.carried),
-            false => Some(false),
+        let of_block = self.members.iter().filter(|member| is_of_block(**member)).count();
+        if of_block == 0 {
+            // The same, before it arrives under its own header, which decides the fate of its members.
+            return SumOk::No;
+        }
+        let right = if of_block < self.members.len() {
+            self.mixed.insert(receipt.packet);
+            Some(false)
+        } else {
+            self.error.add(self.content.error(&self.members, &self.sums[..elements]));
+            match u32::from(receipt.count) == group.count {
+                true => self.is_right(elements, &receipt.carried),
+                false => Some(false),
+            }
         };
         self.end(packet, Fate::Delivered, counts);
         SumOk::of(right)
@@ -159,11 +183,17 @@ impl Results {
         }))
     }
 
-    /// Returns the expected content of a result.
+    /// Returns the expected content of a result: contributions of its block, also if it holds others of its workers.
     pub(super) fn expected(&mut self, receipt: &Receipt) -> Option<DuePacket> {
         let packet = self.sent_as(receipt.packet, receipt.count);
         let group = self.chains.group(packet)?;
-        let elements = self.add_up(group);
+        let of_block = |member: PacketId| match member.seq() == receipt.seq {
+            true => member,
+            false => PacketId::new(member.worker(), receipt.seq, 0),
+        };
+        self.members.clear();
+        self.members.extend(self.chains.members(group).map(of_block));
+        let elements = self.add();
         Some(self.added(elements))
     }
 
@@ -181,8 +211,7 @@ impl Results {
     fn add_up(&mut self, group: Group) -> usize {
         self.members.clear();
         self.members.extend(self.chains.members(group));
-        self.sums.fill(0);
-        self.content.add(&self.members, &mut self.sums)
+        self.add()
     }
 
     /// Adds up the first transmission under way of each of these workers; `None` if one has none.
@@ -192,8 +221,13 @@ impl Results {
             let mut attempts = (0..=u8::MAX).map(|attempt| PacketId::new(*worker, seq, attempt));
             self.members.push(attempts.find(|id| self.chains.group(*id).is_some())?);
         }
+        Some(self.add())
+    }
+
+    /// Adds up the contributions of `members`; returns their number of elements.
+    fn add(&mut self) -> usize {
         self.sums.fill(0);
-        Some(self.content.add(&self.members, &mut self.sums))
+        self.content.add(&self.members, &mut self.sums)
     }
 
     fn end(&mut self, packet: PacketId, fate: Fate, counts: &mut FateCounts) {
@@ -350,6 +384,47 @@ mod tests {
         assert_eq!(results.is_sum_of_some(&many, &whole(PacketId::new(0, 5, 0), 69, &bytes)), Some(true));
         assert_eq!(results.is_sum_of_some(&many, &whole(PacketId::new(0, 5, 0), 68, &bytes)), None, "too many");
         assert_eq!(results.is_sum_of_some(&many, &whole(PacketId::new(0, 5, 0), 71, &bytes)), None);
+    }
+
+    /// A result with a late packet of another block is wrong, whichever of both identifies it, and so is each copy.
+    #[test]
+    fn results_with_members_of_several_blocks_are_wrong() {
+        let id = PacketId::new;
+        let sum = 3i32.to_be_bytes();
+        for (members, verdict) in [
+            ([id(0, 3, 0), id(1, 1, 0)], SumOk::No),
+            ([id(0, 1, 0), id(1, 3, 0)], SumOk::No),
+            // Attempts are of one block.
+            ([id(0, 3, 1), id(1, 3, 2)], SumOk::Yes),
+        ] {
+            let mut ledger = ledger(&members, &members);
+            let result = Receipt { seq: 3, ..whole(members[0], 2, &sum) };
+            let due = ledger.expected(&result).expect("members");
+            assert!(due.members.iter().all(|member| member.seq() == 3), "{due:?}");
+            assert_eq!(ledger.received(&result), verdict, "{members:?}");
+            if verdict == SumOk::No {
+                assert_eq!(ledger.received(&result), SumOk::No, "a copy");
+                assert_eq!(ledger.received(&Receipt { seq: 1, ..result }), SumOk::No, "a copy under another header");
+            }
+            assert_eq!(ledger.strangers(), 0);
+            let balance = total(&ledger.close());
+            assert_eq!((balance.delivered_merged, balance.in_flight, balance.unknown), (2, 0, 0));
+        }
+    }
+
+    /// The result of block 6 in answers to requests for that of block 0: it arrives with its own header only.
+    #[test]
+    fn results_of_other_blocks_are_wrong_and_deliver_nothing() {
+        let members = [PacketId::new(0, 6, 0), PacketId::new(1, 6, 0)];
+        let sum = 3i32.to_be_bytes();
+        let mut ledger = ledger(&members, &members);
+        let own = whole(members[0], 2, &sum);
+        let answer = Receipt { seq: 0, ..own };
+        assert_eq!([answer, own, answer].map(|receipt| ledger.received(&receipt)), [SumOk::No, SumOk::Yes, SumOk::No]);
+        assert_eq!(ledger.strangers(), 0);
+        assert_eq!((ledger.received(&own), ledger.strangers()), (SumOk::Unknown, 1), "it has arrived");
+        let balance = total(&ledger.close());
+        assert_eq!((balance.delivered_merged, balance.unknown), (2, 0));
     }
 
     #[test]
