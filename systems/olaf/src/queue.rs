@@ -190,9 +190,10 @@ impl OlafQueue {
         Some((header, place))
     }
 
+    /// Keeps, merges or drops an update; `found` is its header and the place of its cluster, `None` if no queue can hold it.
     #[inline]
-    fn offer(&mut self, frame: &Frame, pool: &mut Pool, books: &mut Books) {
-        let Some((header, place)) = self.arrival(frame, pool) else {
+    fn offer(&mut self, frame: &Frame, found: Option<(Header, usize)>, pool: &mut Pool, books: &mut Books) {
+        let Some((header, place)) = found else {
             return refuse(frame, Reason::Malformed, None, pool, books);
         };
         match self.position[place] {
@@ -307,12 +308,18 @@ fn merge(waiting: &mut Waiting, frame: &Frame, new: Header, reward: MergedReward
 impl Queue for OlafQueue {
     fn enqueue(&mut self, burst: &[Frame], pool: &mut Pool, books: &mut Books) {
         for frame in burst {
-            self.offer(frame, pool, books);
+            let found = self.arrival(frame, pool);
+            self.offer(frame, found, pool, books);
         }
     }
 
-    fn refused(&mut self, frame: &Frame, pool: &Pool) {
+    fn arrived(&mut self, frame: &Frame, pool: &Pool) {
         self.arrival(frame, pool);
+    }
+
+    fn admit(&mut self, frame: &Frame, pool: &mut Pool, books: &mut Books) {
+        let found = Header::parse_update(pool.payload(frame)).zip(self.activity.place(frame.cluster));
+        self.offer(frame, found, pool, books);
     }
 
     fn dequeue(&mut self, _t: Time, pool: &mut Pool) -> Option<Frame> {

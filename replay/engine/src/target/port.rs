@@ -243,7 +243,7 @@ impl Port {
                 }
                 self.start(now, pool, books, out);
             } else if let Some(frame) = self.engine_mut().and_then(|engine| engine.pending.pop_front()) {
-                self.queue.enqueue(&[frame], pool, books);
+                self.queue.admit(&frame, pool, books);
                 self.start(frame.t, pool, books, out);
             }
         }
@@ -256,16 +256,16 @@ impl Port {
         if let Some(meter) = self.meter_mut() {
             meter.offered(&frame);
         }
-        match self.engine_mut() {
+        match self.extras.as_mut().and_then(|extras| extras.engine.as_mut()) {
             None => {
                 self.queue.enqueue(&[frame], pool, books);
                 self.start(frame.t, pool, books, out);
             }
             Some(engine) => {
+                self.queue.arrived(&frame, pool);
                 let start = engine.free_at.max(frame.t);
                 if start > frame.t && engine.pending.len() >= engine.buffer {
                     books.dropped(frame.t, &frame, Reason::EngineBusy, None);
-                    self.queue.refused(&frame, pool);
                     pool.release(frame.buffer);
                     return;
                 }

@@ -282,24 +282,59 @@ fn the_locked_update_is_out_of_reach_but_may_hold_its_slot() {
     }
 }
 
-/// §5: N counts the clusters that send updates, also those whose updates the engine drops.
+/// A port with this window of activity. An update occupies the engine, if there is one, and the link for 0.7 µs.
+fn port(engine: bool, engine_buffer: usize, active_window: Time) -> Port {
+    let rate = Rate::from_bps(1_000_000_000);
+    let engine_rate = if engine { rate } else { Rate::from_bps(0) };
+    let timing = PortTiming { engine_rate, engine_buffer, ..PortTiming::link(rate, Size::default(), 0) };
+    let settings = OlafSettings { active_window, ..settings(4, true, None) };
+    Port::new(0, Box::new(OlafQueue::new(settings, 4)), &timing)
+}
+
+/// §5: N counts the clusters that send updates, also those whose updates the engine drops or has not accepted yet.
 #[test]
-fn clusters_of_updates_that_the_engine_drops_are_active() {
-    let timing = PortTiming {
-        engine_rate: Rate::from_bps(1_000_000_000),
-        ..PortTiming::link(Rate::from_bps(1_000_000_000), Size::default(), 0)
-    };
-    let settings = OlafSettings { active_window: 100, ..settings(4, true, None) };
-    let mut port = Port::new(0, Box::new(OlafQueue::new(settings, 4)), &timing);
-    let (mut pool, mut books, mut out) = (Pool::new(BYTES, 4), Books::default(), Outbox::default());
-    for cluster in 0..3u16 {
-        let frame = frame(&plain(cluster.into(), cluster, 0, 0, 0.0), 0, &mut pool);
-        port.offer(frame, &mut pool, &mut books, &mut out);
+fn clusters_of_updates_before_the_engine_are_active_from_their_arrival() {
+    for (buffer, dropped) in [(0, 2), (1, 1), (2, 0)] {
+        let mut port = port(true, buffer, 100);
+        let (mut pool, mut books, mut out) = (Pool::new(BYTES, 4), Books::default(), Outbox::default());
+        for cluster in 0..3u16 {
+            let frame = frame(&plain(cluster.into(), cluster, 0, 0, 0.0), 0, &mut pool);
+            port.offer(frame, &mut pool, &mut books, &mut out);
+        }
+        let busy = books.rows.iter().filter(|row| row.reason == Some(Reason::EngineBusy));
+        assert_eq!(busy.count(), dropped);
+        let mut active = |t: Time| port.status(t, &mut pool, &mut books, &mut out).active;
+        assert_eq!((active(0), active(99), active(100)), (3, 3, 0), "buffer {buffer}");
+        // By then the engine has accepted the others.
+        assert_eq!(active(2_000_000), 0, "buffer {buffer}");
     }
-    let busy = books.rows.iter().filter(|row| row.reason == Some(Reason::EngineBusy));
-    assert_eq!(busy.count(), 2);
-    assert_eq!(port.status(0, &mut pool, &mut books, &mut out).active, 3);
-    assert_eq!(port.status(101, &mut pool, &mut books, &mut out).active, 0);
+}
+
+proptest! {
+    /// The simplest form of N: a search through all arrivals at the device.
+    #[test]
+    fn active_clusters_are_those_of_arrivals(
+        arrivals in prop::collection::vec((0i64..400_000, 0u16..4), 1..40), engine: bool, buffer in 0usize..4,
+        window in 1i64..2_000_000,
+    ) {
+        let mut port = port(engine, buffer, window);
+        let (mut pool, mut books, mut out) = (Pool::new(BYTES, 4), Books::default(), Outbox::default());
+        let (mut t, mut seen): (Time, Vec<(Time, u16)>) = (0, Vec::new());
+        for (seq, (gap, cluster)) in arrivals.into_iter().enumerate() {
+            let between = t + gap / 2;
+            t += gap;
+            for (now, arrives) in [(between, false), (t, true)] {
+                if arrives {
+                    let frame = frame(&plain(cluster.into(), cluster, seq as u32, t, 0.0), t, &mut pool);
+                    port.offer(frame, &mut pool, &mut books, &mut out);
+                    seen.push((t, cluster));
+                }
+                let is_active = |of: &u16| seen.iter().any(|(at, cluster)| cluster == of && now - at < window);
+                let expected = (0..4).filter(is_active).count();
+                prop_assert_eq!(usize::from(port.status(now, &mut pool, &mut books, &mut out).active), expected);
+            }
+        }
+    }
 }
 
 #[test]

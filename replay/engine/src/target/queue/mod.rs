@@ -25,9 +25,15 @@ pub trait Queue: Send {
     /// time of the offer. A frame that is not kept is released.
     fn enqueue(&mut self, burst: &[Frame], pool: &mut Pool, books: &mut Books);
 
-    /// Notes the arrival of a frame that the device drops before the queue, at `frame.t`.
-    fn refused(&mut self, _frame: &Frame, _pool: &Pool) {
+    /// Notes the arrival of a frame at the engine before the queue, at `frame.t`: the engine drops it, or accepts it at once or later
+    /// ([`admit`](Self::admit)).
+    fn arrived(&mut self, _frame: &Frame, _pool: &Pool) {
         // Most queues do not count arrivals.
+    }
+
+    /// Enqueues a frame whose arrival is noted ([`arrived`](Self::arrived)), at `frame.t`.
+    fn admit(&mut self, frame: &Frame, pool: &mut Pool, books: &mut Books) {
+        self.enqueue(std::slice::from_ref(frame), pool, books);
     }
 
     /// Takes the frame that is transmitted next and locks it.
