@@ -113,10 +113,10 @@ impl Pass {
         let (at, count) = (own.added, own.updates);
         own.added += 1;
         let add = |sum: &mut Sum| *sum = (sum.0 + 1, sum.1 + reward);
-        // A tenth consists of whole updates, at least one: with few updates, one may belong to several tenths.
+        // A tenth has the updates that end in it, or else the one that contains it: of fewer than 10, one may belong to several tenths.
         let in_tenth = |tenth: usize| {
-            let (from, to) = (count * tenth / 10, (count * (tenth + 1) / 10).max(1));
-            (from.min(to - 1)..to).contains(&at)
+            let (from, to) = (count * tenth / 10, count * (tenth + 1) / 10);
+            (from..to.max(from + 1)).contains(&at)
         };
         let near = at * 10 / count;
         let tenths = if count < 20 { 0..10 } else { near..(near + 2).min(10) };
@@ -206,6 +206,20 @@ mod tests {
             let times = found.times;
             assert_eq!((times[0], times[1], times[9]), (Some(50.5), Some(3.5), Some((19.0 + 100.0) / 2.0)));
             assert_eq!(found.reached, None);
+        }
+    }
+
+    #[test]
+    fn a_tenth_in_which_no_update_ends_has_the_one_that_contains_it() {
+        for (count, expected) in [
+            (1i32, [0i32; 10]),
+            (3, [0, 0, 0, 0, 1, 1, 1, 2, 2, 2]),
+            (5, [0, 0, 1, 1, 2, 2, 3, 3, 4, 4]),
+            (10, [0, 1, 2, 3, 4, 5, 6, 7, 8, 9]),
+        ] {
+            let rows: Vec<_> = (0..count).map(|i| (i64::from(i), 0, i as f32, 0)).collect();
+            let expected = expected.map(|update| vec![f64::from(update)]);
+            assert_eq!(learned(&rows, None).tenths, expected, "{count} updates");
         }
     }
 

@@ -32,9 +32,13 @@ const DEFINITIONS: [Definition; 6] = [
     reward("reward_start", "Mean reward of the first tenth of a worker's updates, mean over workers."),
     reward(REWARD_END, "Mean reward of the last tenth of a worker's updates, mean over workers.")
         .source("OLAF Figure 8"),
-    reward("reward_at", "Mean reward of this tenth of a worker's updates, mean over workers.")
-        .labels(&[TENTH])
-        .source("OLAF Figures 2 and 8"),
+    reward(
+        "reward_at",
+        "Mean reward of this tenth of a worker's updates, mean over workers. A tenth has the updates that end in it, \
+         or else the one that contains it: of fewer than 10, one may belong to several tenths.",
+    )
+    .labels(&[TENTH])
+    .source("OLAF Figures 2 and 8"),
     reward(
         "reward_by_time",
         "Mean reward of a worker's updates in this tenth of the time from 0 to the last generation, mean over \
