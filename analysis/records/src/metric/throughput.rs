@@ -18,18 +18,19 @@ use crate::resolved::Analysis;
 pub(super) struct Throughput;
 
 const DEFINITIONS: [Definition; 4] = [
-    Definition::new("throughput_bps", "bps", Better::Higher, "Bits per second of frames received by the parameter server and, of hot sums, by workers, from the first packet to the last; with hot sums no value if the offset of the clocks of workers and server is unknown.")
+    Definition::new("throughput_bps", "bps", Better::Higher, "Bits per second of frames received by the parameter server and, of hot sums, by workers, from the first packet to the last, without those of the first; with hot sums no value if the offset of the clocks of workers and server is unknown.")
         .needs(FULL),
-    Definition::new("updates_per_s", "updates/s", Better::Higher, "Updates per second at the parameter server, from the first packet to the last: each packet counts for the updates that it represents, a retransmitted copy again; no value for sums by key, and where packets do not contain how many updates they represent.")
+    Definition::new("updates_per_s", "updates/s", Better::Higher, "Updates per second at the parameter server, from the first packet to the last, without those of the first: each packet counts for the updates that it represents, a retransmitted copy again; no value for sums by key, and where packets do not contain how many updates they represent.")
         .needs(FULL),
     Definition::new(
         "elements_per_s",
         "elements/s",
         Better::Higher,
-        "Gradient elements per second at the parameter server, as packets have them: each packet counts for the updates that it \
-         represents, a retransmitted copy again; without a server, of results at their first arrival. Packets of fixed size \
-         (SwitchML, ATP) count whole, also those ahead of the model, and zeros behind its end; useful_elements_per_s counts the \
-         gradients of models alone. No value where packets do not contain how many updates they represent.",
+        "Gradient elements per second at the parameter server, from the first packet to the last, without those of the first, \
+         as packets have them: each packet counts for the updates that it represents, a retransmitted copy again; without a \
+         server, of results at their first arrival. Packets of fixed size (SwitchML, ATP) count whole, also those ahead of the \
+         model, and zeros behind its end; useful_elements_per_s counts the gradients of models alone. No value where packets \
+         do not contain how many updates they represent.",
     )
     .source("design §4"),
     Definition::new(
