@@ -544,9 +544,10 @@ mod tests {
         for (i, frame) in whole.iter().enumerate() {
             assert!(is_whole(frame, 0), "{i}");
         }
-        for (i, change) in [(ip, 87), (ip, 486), (ip, 80), (udp, 67), (udp, 7), (udp, 0), (fragment, 0x2000), (fragment, 5)]
-            .into_iter()
-            .enumerate()
+        for (i, change) in
+            [(ip, 87), (ip, 486), (ip, 80), (udp, 67), (udp, 7), (udp, 0), (fragment, 0x2000), (fragment, 5)]
+                .into_iter()
+                .enumerate()
         {
             let frame = frame(100, &[change]);
             assert!(!is_whole(&frame, 0), "{i}");
