@@ -14,7 +14,7 @@ use pktgen_core::record::Manifest;
 use pktgen_records::human::show;
 use pktgen_records::run::read_json;
 use pktgen_wire::pcap::Stamp;
-use pktgen_wire::wire::sight::What;
+use pktgen_wire::wire::sight::{Sight, What};
 
 use serde::{Deserialize, Serialize};
 
@@ -225,21 +225,30 @@ struct Seen {
     acks: Stamps,
 }
 
+impl Seen {
+    /// Records a packet captured at `unix_ps`. Of copies the earliest counts, whatever the order of files: at the sender the original had
+    /// left then, and at the receiver the first one had arrived.
+    fn add(&mut self, sight: &Sight, unix_ps: i128) {
+        // Without a generation time, a packet of one side cannot be identified at the other.
+        let (Some(worker), Some(generation)) = (sight.worker, sight.generation) else { return };
+        let map = match sight.what {
+            What::Update if sight.count == 1 => &mut self.updates,
+            What::Ack => &mut self.acks,
+            _ => return,
+        };
+        let earliest = map.entry((worker, sight.seq, sight.attempt, generation)).or_insert(unix_ps);
+        *earliest = unix_ps.min(*earliest);
+    }
+}
+
 fn look_at(plan: &CapturePlan, side: Side) -> Result<Seen> {
     let mut seen = Seen::default();
     for mut input in plan.open(side)? {
         for _ in 0..LOOKED_AT {
             let Some((stamp, found)) = input.next_stamped() else { break };
-            let Some((_, sight)) = found else { continue };
-            // Without a generation time, a packet of one side cannot be identified at the other.
-            let (Some(worker), Some(generation)) = (sight.worker, sight.generation) else { continue };
-            let map = match sight.what {
-                What::Update if sight.count == 1 => &mut seen.updates,
-                What::Ack => &mut seen.acks,
-                _ => continue,
-            };
-            // The first copy gives the tightest bound.
-            map.entry((worker, sight.seq, sight.attempt, generation)).or_insert(stamp.unix_ps());
+            if let Some((_, sight)) = found {
+                seen.add(&sight, stamp.unix_ps());
+            }
         }
     }
     Ok(seen)
@@ -429,6 +438,38 @@ mod tests {
             let Relation::Estimated(found, ..) = bounded(&sender, &server) else { panic!("no estimate") };
             assert_eq!(found.error_ps, error, "{from} {found:?}");
         }
+    }
+
+    /// The server's clock is 1 µs behind, and each direction takes 150 µs. A mirror captures the sent packets 2 ms later.
+    #[test]
+    fn copies_of_packets_change_no_offset_in_any_order_of_files() {
+        let sight = |what, seq| Sight {
+            what,
+            cluster: 0,
+            worker: Some(1),
+            seq,
+            round: 0,
+            attempt: 0,
+            generation: Some(7),
+            count: 1,
+            elements: 2,
+        };
+        let found = [[0, 2_000_000_000], [2_000_000_000, 0]].map(|files| {
+            let (mut sender, mut server) = (Seen::default(), Seen::default());
+            for later in files {
+                for seq in 0..4 {
+                    let sent = i128::from(seq) * 1_000_000_000;
+                    let (update, ack) = (sight(What::Update, seq), sight(What::Ack, seq));
+                    sender.add(&update, sent + later);
+                    server.add(&update, sent + 149_000_000);
+                    server.add(&ack, sent + 149_000_000);
+                    sender.add(&ack, sent + 300_000_000 + later);
+                }
+            }
+            bounded(&sender, &server)
+        });
+        let offset = Offset { ps: -1_000_000, error_ps: 150_000_000 };
+        assert_eq!(found, [Relation::Estimated(offset, 4, 4), Relation::Estimated(offset, 4, 4)]);
     }
 
     #[test]
