@@ -16,7 +16,7 @@ use pktgen_wire::wire::{FORMATS_MAX, Format, Formats};
 use super::flow::FlowMeter;
 use super::numbers::{LatestPackets, Seen, Senders};
 use super::sums::{Recent, Sums};
-use super::window::{Known, Mark, Window};
+use super::window::{Known, Window};
 use super::{Event, Side};
 use jobs::Jobs;
 use pktgen_core::index::{IdHasher, NOWHERE};
@@ -59,8 +59,6 @@ struct Transmissions {
     later: Vec<(u8, Window)>,
     /// Sequence numbers of updates regardless of the transmission, if there were later transmissions.
     updates: Option<Box<Window>>,
-    /// Generation time of the newest update.
-    newest: Option<i64>,
 }
 
 /// Maps ids to dense indices.
@@ -657,20 +655,18 @@ impl Transmissions {
     /// Records a transmission; returns what is known of it and of its update.
     #[inline]
     fn see(&mut self, sight: &Sight, generation: i64) -> (Known, Known) {
-        let mark = Mark::of(generation, self.newest.unwrap_or(i64::MIN));
-        self.newest = self.newest.max(Some(generation));
         if sight.attempt == 0 {
-            let known = self.first.see(sight.seq, mark);
-            return (known, self.updates.as_mut().map_or(known, |updates| updates.see(sight.seq, mark)));
+            let known = self.first.see(sight.seq, generation);
+            return (known, self.updates.as_mut().map_or(known, |updates| updates.see(sight.seq, generation)));
         }
         let updates = self.updates.get_or_insert_with(|| Box::new(self.first.clone()));
-        let update = updates.see(sight.seq, mark);
+        let update = updates.see(sight.seq, generation);
         let place = self.later.iter().position(|(of, _)| *of == sight.attempt);
         let place = place.unwrap_or_else(|| {
             self.later.push((sight.attempt, Window::default()));
             self.later.len() - 1
         });
-        (self.later[place].1.see(sight.seq, mark), update)
+        (self.later[place].1.see(sight.seq, generation), update)
     }
 }
 

@@ -11,7 +11,7 @@ use pktgen_wire::wire::Formats;
 use pktgen_wire::wire::sight::{AttemptMarks, Sight};
 
 use super::Event;
-use super::window::{Known, Mark, Window};
+use super::window::{Known, Window};
 
 /// Maximum distance behind the last number at which the same number is a copy; numbers began anew if it is further behind.
 const STEPS_BACK: u32 = 16;
@@ -58,24 +58,24 @@ impl Numbers {
 
     fn see(&mut self, sight: &Sight) -> Seen {
         // There are no generation times to compare.
-        let mark = Mark::of(0, 0);
+        const GENERATION: i64 = 0;
         let mut seq = self.whole(sight.seq);
         if sight.attempt > 0 {
             let is_old = self.last.is_some_and(|last| seq > last.saturating_add(AHEAD));
-            let update = if is_old { Known::Late } else { self.updates.see(seq, mark) };
+            let update = if is_old { Known::Late } else { self.updates.see(seq, GENERATION) };
             return Seen { is_copy: false, update, is_anew: false };
         }
         let back = self.last.map_or(0, |last| last.saturating_sub(seq));
-        let mut known = self.first.see(seq, mark);
+        let mut known = self.first.see(seq, GENERATION);
         let is_anew = known != Known::New && back > STEPS_BACK;
         if is_anew {
             *self = Numbers::default();
             seq = sight.seq;
-            known = self.first.see(seq, mark);
+            known = self.first.see(seq, GENERATION);
         }
         self.last = self.last.max(Some(seq));
         self.base = self.base.max(seq - sight.seq);
-        let update = self.updates.see(seq, mark);
+        let update = self.updates.see(seq, GENERATION);
         Seen { is_copy: known == Known::Again, update, is_anew }
     }
 }

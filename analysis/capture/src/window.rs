@@ -12,6 +12,8 @@ pub(super) struct Window {
     bits: [u64; WORDS],
     /// By sequence number: a digest of the generation time.
     marks: Vec<u16>,
+    /// Latest generation time seen.
+    newest: Option<i64>,
 }
 
 /// State of a sequence number.
@@ -27,34 +29,21 @@ pub(super) enum Known {
     Late,
 }
 
-/// The update that a sequence number belongs to.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Mark {
-    digest: u16,
-    /// It was generated after all earlier packets of its worker.
-    is_newest: bool,
-}
-
-impl Mark {
-    /// Creates the mark of an update generated at `generation`; `newest` is the latest generation time before.
-    #[inline]
-    pub(super) fn of(generation: i64, newest: i64) -> Mark {
-        let digest = (generation as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 48;
-        Mark { digest: digest as u16, is_newest: generation > newest }
-    }
-}
-
 impl Window {
-    /// Records a sequence number.
+    /// Records the sequence number of an update generated at `generation`.
     #[inline]
-    pub(super) fn see(&mut self, seq: u32, mark: Mark) -> Known {
+    pub(super) fn see(&mut self, seq: u32, generation: i64) -> Known {
         let seq = u64::from(seq);
+        let digest = ((generation as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 48) as u16;
+        // Compared within the window: other transmissions of the same update may have come before this one.
+        let is_newest = Some(generation) > self.newest;
+        self.newest = self.newest.max(Some(generation));
         let mut anew = false;
         if seq >= self.next {
             self.forget_up_to(seq);
             self.next = seq + 1;
         } else if self.next - seq > u64::from(SPAN) {
-            if !mark.is_newest {
+            if !is_newest {
                 return Known::Late;
             }
             // Only after a restart can a number be this old and belong to the newest update.
@@ -70,12 +59,12 @@ impl Window {
         self.bits[word] |= bit;
         let own = &mut self.marks[place];
         let known = match before {
-            true if *own == mark.digest => Known::Again,
+            true if *own == digest => Known::Again,
             true => Known::Anew,
             false if anew => Known::Anew,
             false => Known::New,
         };
-        *own = mark.digest;
+        *own = digest;
         known
     }
 
@@ -101,7 +90,9 @@ mod tests {
     proptest! {
         #[test]
         fn it_knows_what_a_map_knows(steps in prop::collection::vec((prop_oneof![0u32..40, 0u32..3000, any::<u32>()], 0i64..3), 1..300)) {
-            let (mut window, mut seen, mut highest) = (Window::default(), HashMap::new(), 0);
+            // Numbers never begin anew.
+            let mut window = Window { newest: Some(i64::MAX), ..Window::default() };
+            let (mut seen, mut highest) = (HashMap::new(), 0);
             for (seq, generation) in steps {
                 highest = highest.max(seq);
                 let expected = match (highest - seq >= SPAN, seen.insert(seq, generation)) {
@@ -110,7 +101,7 @@ mod tests {
                     (false, Some(before)) if before == generation => Known::Again,
                     (false, Some(_)) => Known::Anew,
                 };
-                prop_assert_eq!(window.see(seq, Mark::of(generation, i64::MAX)), expected, "{}", seq);
+                prop_assert_eq!(window.see(seq, generation), expected, "{}", seq);
             }
         }
     }
@@ -118,12 +109,8 @@ mod tests {
     /// A worker that restarts with number 0, and one whose 32-bit numbers wrap around: neither sends copies.
     #[test]
     fn numbers_that_begin_anew_are_no_copies() {
-        let (mut window, mut newest) = (Window::default(), i64::MIN);
-        let mut see = |seq: u32, generation: i64| {
-            let known = window.see(seq, Mark::of(generation, newest));
-            newest = newest.max(generation);
-            known
-        };
+        let mut window = Window::default();
+        let mut see = |seq: u32, generation: i64| window.see(seq, generation);
         assert!((0..5000).all(|seq| see(seq, seq.into()) == Known::New));
         assert_eq!(see(10, 10), Known::Late, "an old copy");
         assert_eq!((see(0, 6000), see(1, 6001), see(0, 6000)), (Known::Anew, Known::New, Known::Again));

@@ -130,6 +130,29 @@ fn copies_of_libra_are_not_sent_twice() {
     assert_eq!(counted(again(15)), [4, 1, 3, 0]);
 }
 
+/// A worker restarts with number 0. Each of its updates is sent again, and captured at two interfaces.
+#[test]
+fn copies_of_retransmissions_after_a_restart_are_not_sent_twice() {
+    let formats = all().protocols.formats;
+    let format = formats.iter().position(|known| known.name() == "olaf").expect("a format") as u8;
+    let mut meter = Meter::new(formats, true, 1 << 20);
+    for update in 0..3000u32 {
+        for (packet, attempt) in [0, 0, 1, 1].into_iter().enumerate() {
+            let t = i64::from(update) * 10 + packet as i64;
+            let generation = Some(i64::from(update) * 10);
+            let sight = Sight { attempt, generation, ..sight(What::Update, 3, update % 2000, 1) };
+            for side in Side::ALL.into_iter().filter(|side| *side == Side::Sender || packet % 2 == 0) {
+                let event = Event { t: t + side as i64, side, bytes: 300, format, sight, content: 0 };
+                meter.add(&event).expect("it is added");
+            }
+        }
+    }
+    let totals = &meter.totals;
+    assert_eq!([totals.sent, totals.sent_updates, totals.resent, totals.copies], [6000, 3000, 3000, 6000]);
+    assert_eq!([totals.received, totals.represented, totals.transmitted, totals.late], [6000, 3000, 6000, 0]);
+    assert_eq!(totals.anew, [1, 1]);
+}
+
 #[test]
 fn transmissions_that_packets_hide_are_named() {
     let hiding = ["switchml_roce", "olaf_strict"].map(|format| (format, vec![format]));
