@@ -205,7 +205,7 @@ fn first_of(plan: &CapturePlan, side: Side) -> Result<Option<First>> {
     }
     let mut first: Option<Stamp> = None;
     for input in &mut inputs {
-        if let Some((stamp, _)) = input.next_stamped() {
+        if let Some((stamp, ..)) = input.next_stamped() {
             first = Some(first.map_or(stamp, |first| first.min(stamp)));
         }
     }
@@ -226,9 +226,9 @@ struct Seen {
 }
 
 impl Seen {
-    /// Records a packet captured at `unix_ps`. Of copies the earliest counts, whatever the order of files: at the sender the original had
-    /// left then, and at the receiver the first one had arrived.
-    fn add(&mut self, sight: &Sight, unix_ps: i128) {
+    /// Records a packet captured at `side` from `unix_ps` on, within `resolution_ps`: stamps are rounded down. What left counts at the
+    /// earliest time and what arrived at the latest, so that differences remain bounds. Of copies the first counts in any order of files.
+    fn add(&mut self, side: Side, sight: &Sight, unix_ps: i128, resolution_ps: u64) {
         // Without a generation time, a packet of one side cannot be identified at the other.
         let (Some(worker), Some(generation)) = (sight.worker, sight.generation) else { return };
         let map = match sight.what {
@@ -236,8 +236,10 @@ impl Seen {
             What::Ack => &mut self.acks,
             _ => return,
         };
-        let earliest = map.entry((worker, sight.seq, sight.attempt, generation)).or_insert(unix_ps);
-        *earliest = unix_ps.min(*earliest);
+        let arrived = (side == Side::Server) == (sight.what == What::Update);
+        let at = if arrived { unix_ps + i128::from(resolution_ps) } else { unix_ps };
+        let first = map.entry((worker, sight.seq, sight.attempt, generation)).or_insert(at);
+        *first = at.min(*first);
     }
 }
 
@@ -245,9 +247,9 @@ fn look_at(plan: &CapturePlan, side: Side) -> Result<Seen> {
     let mut seen = Seen::default();
     for mut input in plan.open(side)? {
         for _ in 0..LOOKED_AT {
-            let Some((stamp, found)) = input.next_stamped() else { break };
-            if let Some((_, sight)) = found {
-                seen.add(&sight, stamp.unix_ps());
+            let Some((stamp, resolution_ps, sight)) = input.next_stamped() else { break };
+            if let Some(sight) = sight {
+                seen.add(side, &sight, stamp.unix_ps(), resolution_ps);
             }
         }
     }
@@ -366,6 +368,24 @@ mod tests {
             prop_assert_eq!((ups, downs), (ways.len(), ways.len()));
         }
 
+        /// Stamps of the sides are rounded down to ticks of different lengths.
+        #[test]
+        fn rounded_stamps_are_within_the_uncertainty(offset in -1i64 << 60..1 << 60, ticks in (1u64..1 << 41, 1u64..1 << 41), ways in prop::collection::vec((0i64..1 << 40, 0i64..1 << 40, 0i128..1 << 70), 1..50)) {
+            let (mut sender, mut server) = (Seen::default(), Seen::default());
+            let down = |t: i128, tick: u64| t - t.rem_euclid(i128::from(tick));
+            for (i, (there, back, at)) in ways.iter().enumerate() {
+                let (update, ack) = (sight(What::Update, i as u32), sight(What::Ack, i as u32));
+                let arrived = at + i128::from(*there);
+                let at_server = down(arrived + i128::from(offset), ticks.1);
+                sender.add(Side::Sender, &update, down(*at, ticks.0), ticks.0);
+                server.add(Side::Server, &update, at_server, ticks.1);
+                server.add(Side::Server, &ack, at_server, ticks.1);
+                sender.add(Side::Sender, &ack, down(arrived + i128::from(*back), ticks.0), ticks.0);
+            }
+            let Relation::Estimated(found, ..) = bounded(&sender, &server) else { panic!("no estimate") };
+            prop_assert!((found.ps - offset).abs() <= found.error_ps, "{:?} {}", found, offset);
+        }
+
         /// Both ways take a steady time, one longer than the other; the server's clock drifts, or is set once, by less than both take.
         /// A step in the first or last of the 32 parts is not in the uncertainty.
         #[test]
@@ -440,10 +460,8 @@ mod tests {
         }
     }
 
-    /// The server's clock is 1 µs behind, and each direction takes 150 µs. A mirror captures the sent packets 2 ms later.
-    #[test]
-    fn copies_of_packets_change_no_offset_in_any_order_of_files() {
-        let sight = |what, seq| Sight {
+    fn sight(what: What, seq: u32) -> Sight {
+        Sight {
             what,
             cluster: 0,
             worker: Some(1),
@@ -453,23 +471,54 @@ mod tests {
             generation: Some(7),
             count: 1,
             elements: 2,
-        };
+        }
+    }
+
+    /// The server's clock is 1 µs behind, and each direction takes 150 µs. A mirror captures the sent packets 2 ms later.
+    #[test]
+    fn copies_of_packets_change_no_offset_in_any_order_of_files() {
         let found = [[0, 2_000_000_000], [2_000_000_000, 0]].map(|files| {
             let (mut sender, mut server) = (Seen::default(), Seen::default());
             for later in files {
                 for seq in 0..4 {
                     let sent = i128::from(seq) * 1_000_000_000;
                     let (update, ack) = (sight(What::Update, seq), sight(What::Ack, seq));
-                    sender.add(&update, sent + later);
-                    server.add(&update, sent + 149_000_000);
-                    server.add(&ack, sent + 149_000_000);
-                    sender.add(&ack, sent + 300_000_000 + later);
+                    sender.add(Side::Sender, &update, sent + later, 0);
+                    server.add(Side::Server, &update, sent + 149_000_000, 0);
+                    server.add(Side::Server, &ack, sent + 149_000_000, 0);
+                    sender.add(Side::Sender, &ack, sent + 300_000_000 + later, 0);
                 }
             }
             bounded(&sender, &server)
         });
         let offset = Offset { ps: -1_000_000, error_ps: 150_000_000 };
         assert_eq!(found, [Relation::Estimated(offset, 4, 4), Relation::Estimated(offset, 4, 4)]);
+    }
+
+    /// Each direction takes 100 µs, and the server's clock is 1.3 ms ahead.
+    #[test]
+    fn the_resolution_of_stamps_is_in_the_uncertainty() {
+        const MS: u64 = 1_000_000_000;
+        let found = |ticks: [u64; 2]| {
+            let (mut sender, mut server) = (Seen::default(), Seen::default());
+            let down = |ps: u64, tick: u64| i128::from(ps / tick * tick);
+            for (seq, sent) in (0..).zip([10 * MS, 21 * MS]) {
+                let at_server = down(sent + 1_400_000_000, ticks[1]);
+                sender.add(Side::Sender, &sight(What::Update, seq), down(sent, ticks[0]), ticks[0]);
+                server.add(Side::Server, &sight(What::Update, seq), at_server, ticks[1]);
+                server.add(Side::Server, &sight(What::Ack, seq), at_server, ticks[1]);
+                sender.add(Side::Sender, &sight(What::Ack, seq), down(sent + 200_000_000, ticks[0]), ticks[0]);
+            }
+            let Relation::Estimated(Offset { ps, error_ps }, ..) = bounded(&sender, &server) else {
+                panic!("no estimate")
+            };
+            [ps - error_ps, ps + error_ps]
+        };
+        // Stamps of whole ms are at least as early, and less than 1 ms earlier.
+        assert_eq!(found([MS, MS]), [0, 2_000_000_000]);
+        assert_eq!(found([1000, MS]), [799_999_000, 2_000_000_000]);
+        assert_eq!(found([MS, 1000]), [400_000_000, 1_400_001_000]);
+        assert_eq!(found([1000, 1000]), [1_199_999_000, 1_400_001_000]);
     }
 
     #[test]

@@ -289,8 +289,8 @@ impl Input {
         }
     }
 
-    /// Returns the next packet that has a time, as captured, for determining the clocks.
-    pub(crate) fn next_stamped(&mut self) -> Option<(Stamp, Option<(u8, Sight)>)> {
+    /// Returns the next packet that has a time, as captured, for determining the clocks: with the resolution of that time in ps.
+    pub(crate) fn next_stamped(&mut self) -> Option<(Stamp, u64, Option<Sight>)> {
         loop {
             let packet = match &mut self.reader {
                 Source::File(reader) => reader.next(),
@@ -304,7 +304,7 @@ impl Input {
                         Look::Layer(kind, datagram) => self.decoder.layer(kind, &datagram).ok(),
                         _ => None,
                     };
-                    return Some((time, found));
+                    return Some((time, packet.resolution_ps, found.map(|(_, sight)| sight)));
                 }
                 Ok(None) | Err(_) => return None,
             }
