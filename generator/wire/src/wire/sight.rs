@@ -3,7 +3,7 @@
 //! Captures come from anywhere: with VLAN tags, over IPv6, cut after some bytes, from interfaces without Ethernet. This module skips the
 //! headers around a payload, and [`super::Format::sight`] derives from the payload's header what it means to a passive observer.
 
-use etherparse::{LaxNetSlice, LaxSlicedPacket, TransportSlice};
+use etherparse::{IpNumber, LaxNetSlice, LaxSlicedPacket, TransportSlice};
 
 use super::frame::{HEAD, Ip};
 use crate::pcap::Packet;
@@ -154,9 +154,9 @@ pub enum Look<'a> {
     /// The content after an IPv4 header in frames of a separate Ethernet type (ATP): without ports, and with the length
     /// of the rest of the frame, since it does not contain its length (`Format::packet_in`).
     Layer(u16, Datagram<'a>),
-    /// A fragment of a datagram, with unknown content.
+    /// A fragment of UDP or of an unknown protocol, with unknown content.
     Fragment,
-    /// Too little was kept, or it is too damaged, to be identified.
+    /// Too little was kept, or it is too damaged, to be identified. It may be UDP.
     Unreadable,
     /// Something else: ARP, TCP.
     Other,
@@ -224,6 +224,7 @@ fn look_closely(link_type: u16, bytes: &[u8]) -> Look<'_> {
         sliced = LaxSlicedPacket::from_ether_type(rest.ether_type, rest.payload);
     }
     let (src, dst, six) = match &sliced.net {
+        Some(net) if net.ip_payload_ref().is_some_and(|payload| !may_be_udp(payload.ip_number)) => return Look::Other,
         Some(LaxNetSlice::Ipv4(ip)) if ip.is_payload_fragmented() => return Look::Fragment,
         Some(LaxNetSlice::Ipv6(ip)) if ip.is_payload_fragmented() => return Look::Fragment,
         Some(LaxNetSlice::Ipv4(ip)) => {
@@ -253,6 +254,11 @@ fn look_closely(link_type: u16, bytes: &[u8]) -> Look<'_> {
         None if sliced.stop_err.is_some() => Look::Unreadable,
         None => Look::Other,
     }
+}
+
+/// Returns whether the protocol after the headers that were parsed is UDP, or unknown: the number is that of an extension header that was cut.
+fn may_be_udp(protocol: IpNumber) -> bool {
+    protocol.0 == UDP || protocol.is_ipv6_ext_header_value()
 }
 
 /// Returns whether an Ethernet type is that of a VLAN tag.
@@ -389,6 +395,46 @@ mod tests {
         assert!(matches!(look(1, &frame), Look::Layer(0x8600, _)), "some format may have this type");
         frame[14] = 0x60;
         assert_eq!(look(1, &frame), Look::Other);
+    }
+
+    /// No format is over TCP or ICMP: their packets hold no updates, whole, cut or in fragments.
+    #[test]
+    fn cut_packets_and_fragments_of_other_protocols_are_no_updates() {
+        let (tcp, icmp, icmp6, fragment) = (6, 1, 58, 44);
+        let kind = |bytes: &[u8]| match look(ETHERNET, bytes) {
+            Look::Fragment => "fragment",
+            Look::Unreadable => "unreadable",
+            Look::Other => "other",
+            _ => "read",
+        };
+        let four = |protocol: u8, flags: [u8; 2], kept: usize| {
+            let mut frame = frame(&[], false, &payload(256));
+            frame[20..22].copy_from_slice(&flags);
+            frame[23] = protocol;
+            kind(&frame[..kept])
+        };
+        let cases = [
+            ([0x20, 0], 80, "fragment"),
+            ([0, 9], 80, "fragment"),
+            ([0x20, 0], 36, "fragment"),
+            ([0, 0], 36, "unreadable"),
+        ];
+        for (flags, kept, udp) in cases {
+            let found = [UDP, tcp, icmp].map(|protocol| four(protocol, flags, kept));
+            assert_eq!(found, [udp, "other", "other"], "{flags:?}, {kept} bytes");
+        }
+        // Over IPv6 the protocol is after the extension headers: here after one for fragments, behind which 8 bytes or none are kept.
+        let six = |protocol: u8, offset: [u8; 2], kept: usize| {
+            let mut frame = frame(&[], true, &payload(256));
+            frame[20] = fragment;
+            frame[54..62].copy_from_slice(&[protocol, 0, offset[0], offset[1], 0, 0, 0, 1]);
+            kind(&frame[..kept])
+        };
+        for (offset, kept) in [([0, 1], 70), ([0, 80], 70), ([0, 1], 62)] {
+            let found = [UDP, tcp, icmp6].map(|protocol| six(protocol, offset, kept));
+            assert_eq!(found, ["fragment", "other", "other"], "{offset:?}, {kept} bytes");
+        }
+        assert_eq!(six(tcp, [0, 1], 58), "unreadable", "the protocol was cut");
     }
 
     proptest! {
