@@ -9,8 +9,9 @@
 use std::collections::HashMap;
 use std::path::Path;
 
-use pktgen_core::Result;
 use pktgen_core::record::Manifest;
+use pktgen_core::time::{HORIZON, SECOND};
+use pktgen_core::{Error, Result};
 use pktgen_records::human::show;
 use pktgen_records::run::read_json;
 use pktgen_wire::pcap::Stamp;
@@ -18,6 +19,7 @@ use pktgen_wire::wire::sight::{Sight, What};
 
 use serde::{Deserialize, Serialize};
 
+use super::input::Input;
 use super::{CapturePlan, Side};
 
 /// Origin of generation times.
@@ -203,16 +205,31 @@ fn first_of(plan: &CapturePlan, side: Side) -> Result<Option<First>> {
     if inputs.is_empty() {
         return Ok(None);
     }
-    let mut first: Option<Stamp> = None;
-    for input in &mut inputs {
-        if let Some((stamp, ..)) = input.next_stamped() {
-            first = Some(first.map_or(stamp, |first| first.min(stamp)));
-        }
-    }
+    let begins: Vec<Option<Stamp>> =
+        inputs.iter_mut().map(|input| input.next_stamped().map(|(stamp, ..)| stamp)).collect();
+    let first = begins.iter().flatten().min().copied();
     let mut origins: Vec<u64> = inputs.iter().filter_map(|input| input.noted_anchor_unix_ns()).collect();
     origins.dedup();
+    if plan.anchor.is_none() && origins.is_empty() {
+        refuse_two_origins(&inputs, &begins)?;
+    }
     let (noted, mixed) = (origins.first().copied(), origins.len() > 1);
     Ok(Some(First { noted, mixed, anchor: first.map(|first| inputs[0].anchor_for(first)) }))
+}
+
+/// Refuses files of one side of which only some seem to be of virtual time: no origin is that of all.
+fn refuse_two_origins(inputs: &[Input], begins: &[Option<Stamp>]) -> Result<()> {
+    let origins = || inputs.iter().zip(begins).filter_map(|(input, begin)| Some((input, input.anchor_for((*begin)?))));
+    let (early, late) = (origins().find(|(_, origin)| *origin == 0), origins().find(|(_, origin)| *origin > 0));
+    let Some(((early, _), (late, origin))) = early.zip(late) else { return Ok(()) };
+    Err(Error::config(format!(
+        "{} begins within {} days of 1970, as virtual time does, and {}, of the same side, begins {} s after 1970: they are of different \
+         clocks or runs; analyse them one by one, or move one of them (editcap -t SECONDS) and give --anchor",
+        early.path().display(),
+        HORIZON / (86_400 * SECOND),
+        late.path().display(),
+        origin / 1_000_000_000
+    )))
 }
 
 /// Capture times of packets in ps, by worker, sequence number, attempt and generation time: numbers may restart.

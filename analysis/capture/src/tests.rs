@@ -295,6 +295,15 @@ fn times_of_1970_are_virtual_only_where_all_are() {
     assert!(about([0, 0]).contains("taken to be virtual"), "{}", about([0, 0]));
     let mixed = about([1_700_000_000_000_000_000, 0]);
     assert!(mixed.contains("withheld"), "{mixed}");
+    // Files of one side have one clock. A stated origin needs no assumption.
+    let [late, early] = files;
+    for server in [[early.clone(), late.clone()], [late, early]] {
+        let plan = CapturePlan::new(all().protocols.formats, server.into(), Vec::new());
+        let refusal = Clocks::find(&plan, &mut |_, _| ()).unwrap_err().to_string();
+        let expected = ["workers.pcap begins within 26 days of 1970", "server.pcap, of the same side, begins 1700"];
+        assert!(expected.iter().all(|part| refusal.contains(part)), "{refusal}");
+        assert!(Clocks::find(&CapturePlan { anchor: Some(Anchor(0)), ..plan }, &mut |_, _| ()).is_ok());
+    }
 }
 
 #[test]
