@@ -81,6 +81,9 @@ pub struct Clocks {
     server_unix_ns: Option<u64>,
 }
 
+/// The largest offset, and what to do about a larger one.
+pub const OFFSET_LIMIT: &str = "at most 106 days: editcap -t SECONDS moves a file by more";
+
 /// Maximum number of packets per side that an estimate uses.
 const LOOKED_AT: usize = 2_000_000;
 
@@ -185,7 +188,9 @@ impl Clocks {
                 ns(offset.error_ps)
             ),
             Relation::Unknown(why) => {
-                format!("one-way times are withheld: {why}; give the difference of the clocks by --offset")
+                format!(
+                    "one-way times are withheld: {why}; give the difference of the clocks by --offset, {OFFSET_LIMIT}"
+                )
             }
         }
     }
@@ -317,7 +322,7 @@ fn bounded(sender: &Seen, server: &Seen) -> Relation {
     let Some((least, most)) = of_all else {
         let what = if up.is_empty() { "updates" } else { "acknowledgements" };
         return Relation::Unknown(format!(
-            "the sides are captures of different clocks, and no {what} with generation times were seen at both (--offset gives the difference)"
+            "the sides are captures of different clocks, and no {what} with generation times were seen at both"
         ));
     };
     if least > most {
@@ -536,6 +541,21 @@ mod tests {
         assert_eq!(found([1000, MS]), [799_999_000, 2_000_000_000]);
         assert_eq!(found([MS, 1000]), [400_000_000, 1_400_001_000]);
         assert_eq!(found([1000, 1000]), [1_199_999_000, 1_400_001_000]);
+    }
+
+    /// A board whose clock begins in 1970.
+    #[test]
+    fn clocks_that_are_too_far_apart_for_an_offset_are_moved_by_another_tool() {
+        let (mut sender, mut server) = (Seen::default(), Seen::default());
+        let ahead = 1_700_000_000 * i128::from(SECOND);
+        sender.updates.insert((1, 1, 0, 7), 0);
+        server.updates.insert((1, 1, 0, 7), ahead + 5);
+        server.acks.insert((1, 1, 0, 7), ahead + 5);
+        sender.acks.insert((1, 1, 0, 7), 10);
+        let relation = bounded(&sender, &server);
+        assert!(matches!(relation, Relation::Unknown(_)), "{relation:?}");
+        let about = Clocks { anchor_unix_ns: 0, origin: Origin::Given, relation, server_unix_ns: None }.about();
+        assert!(about.contains("more than 106 days apart") && about.contains("editcap -t"), "{about}");
     }
 
     #[test]

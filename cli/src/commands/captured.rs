@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use pktgen_capture::clock::{Anchor, Offset};
+use pktgen_capture::clock::{Anchor, OFFSET_LIMIT, Offset};
 use pktgen_capture::replay::{analyze_tables, is_tables};
 use pktgen_capture::spool::Spool;
 use pktgen_capture::tables::{TableForm, TablesPlan, is_plain};
@@ -159,7 +159,7 @@ fn plan(args: &Analyze) -> Result<CapturePlan> {
 /// Parses a time that may be negative.
 fn signed(text: &str) -> Result<i64> {
     let (sign, size) = text.strip_prefix('-').map_or((1, text), |size| (-1, size));
-    let span: Span = size.parse().map_err(|error| Error::config(format!("--offset {text}: {error}")))?;
+    let span: Span = size.parse().map_err(|error| Error::config(format!("--offset {text}: {error}; {OFFSET_LIMIT}")))?;
     Ok(sign * span.ps())
 }
 

@@ -254,12 +254,13 @@ fn what_cannot_be_is_refused() {
     let folder = folder.path();
     fs::write(folder.join("x.pcap"), b"no capture at all").expect("writable");
     fs::create_dir(folder.join("empty")).expect("writable");
-    let refusals: [(&[&str], &str); 7] = [
+    let refusals: [(&[&str], &str); 8] = [
         (&["x.pcap"], "neither pcap nor pcapng"),
         (&["x.pcap", "empty"], "empty is not a capture"),
         (&["absent.pcap"], "no such file or folder: absent.pcap"),
         (&["x.pcap", "--format", "olav"], "did you mean \"olaf\""),
         (&["x.pcap", "--offset", "soon"], "--offset soon"),
+        (&["x.pcap", "--offset=-1699999995s"], "at most 106 days: editcap -t SECONDS"),
         (&["x.pcap", "--anchor", "nowhere"], "no such file or folder: nowhere"),
         (&["x.pcap", "--shard", "1/2"], "--tables"),
     ];
