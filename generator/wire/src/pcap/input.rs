@@ -13,6 +13,13 @@ use crate::{Error, Result};
 /// First bytes of files compressed by gzip and Zstandard.
 pub const PACKED: [&[u8]; 2] = [&[0x1f, 0x8b], &[0x28, 0xb5, 0x2f, 0xfd]];
 
+/// Returns the index in [`PACKED`] of the compression of a file that begins with `head`. Zstandard files may begin with a frame that
+/// decoders skip, as those of pzstd do (RFC 8878, 3.1.2).
+pub fn packing(head: &[u8]) -> Option<usize> {
+    let is_skipped = matches!(head, [0x50..=0x5f, 0x2a, 0x4d, 0x18, ..]);
+    PACKED.iter().position(|magic| head.starts_with(magic)).or(is_skipped.then_some(1))
+}
+
 /// Bytes per read, and initial size of the buffer, which grows if a block needs more.
 const CHUNK: usize = 64 << 10;
 
@@ -84,9 +91,9 @@ impl Input {
         // Without seeking, since it may be a pipe.
         let mut head = Vec::new();
         counted.by_ref().take(4).read_to_end(&mut head).map_err(Error::io("read", path))?;
-        let packed = PACKED.iter().position(|magic| head.starts_with(magic));
+        let packing = packing(&head);
         let whole = Cursor::new(head).chain(counted);
-        let (source, unpacked): (Box<dyn Read + Send>, _) = match packed {
+        let (source, unpacked): (Box<dyn Read + Send>, _) = match packing {
             None => (Box::new(whole), ""),
             Some(0) => (Box::new(flate2::read::MultiGzDecoder::new(whole)), " of what gzip unpacks"),
             Some(_) => {

@@ -28,7 +28,7 @@ mod tests;
 #[cfg(test)]
 mod tool_tests;
 
-pub use input::PACKED;
+pub use input::{PACKED, packing};
 pub use reader::{Interface, Packet, Reader, no_capture};
 pub use stamp::Stamp;
 pub use writer::{Drops, Form, Precision, Writer, WriterOptions};

@@ -5,7 +5,7 @@ use std::ops::Range;
 use std::path::Path;
 
 use super::classic::Classic;
-use super::input::{Input, PACKED};
+use super::input::{Input, packing};
 use super::ng::{Ng, SECTION};
 use super::stamp::{Stamp, Ticks};
 use crate::Result;
@@ -88,8 +88,7 @@ pub struct Reader {
 /// Returns why a file with this beginning is not a capture, plain or compressed; `None` if it may be one, or for fewer than 4 bytes.
 pub fn no_capture(head: &[u8]) -> Option<String> {
     let magic = *head.first_chunk::<4>()?;
-    let packed = PACKED.iter().any(|packed| head.starts_with(packed));
-    let is_one = u32::from_le_bytes(magic) == SECTION || Classic::begins(magic) || packed;
+    let is_one = u32::from_le_bytes(magic) == SECTION || Classic::begins(magic) || packing(head).is_some();
     (!is_one).then(|| unknown(magic))
 }
 

@@ -385,8 +385,17 @@ fn packed_captures_are_unpacked_and_progress_counts_the_file() {
     let made = ng(&small(true));
     let mut gzip = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::default());
     gzip.write_all(&made.file).unwrap();
-    let packed = [made.file.clone(), gzip.finish().unwrap(), zstd::stream::encode_all(&made.file[..], 3).unwrap()];
-    for (bytes, unpacked) in packed.iter().zip(["", " of what gzip unpacks", " of what Zstandard unpacks"]) {
+    let zstandard = zstd::stream::encode_all(&made.file[..], 3).unwrap();
+    // pzstd puts the length of each frame before it, in a frame that is skipped.
+    let skipped = |magic: u8| {
+        let length = (zstandard.len() as u32).to_le_bytes();
+        [&[magic, 0x2a, 0x4d, 0x18, 4, 0, 0, 0][..], &length, &zstandard].concat()
+    };
+    let packed = [made.file.clone(), gzip.finish().unwrap(), zstandard.clone(), skipped(0x50), skipped(0x5f)];
+    let of_zstandard = " of what Zstandard unpacks";
+    let unpacked = ["", " of what gzip unpacks", of_zstandard, of_zstandard, of_zstandard];
+    for (bytes, unpacked) in packed.iter().zip(unpacked) {
+        assert_eq!(no_capture(&bytes[..4]), None);
         let path = folder.path().join("x.pcapng");
         std::fs::write(&path, bytes).unwrap();
         let mut reader = Reader::open(&path).unwrap();

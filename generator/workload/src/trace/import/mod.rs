@@ -21,7 +21,7 @@ use std::path::{Path, PathBuf};
 use super::manifest::{TraceManifest, file_hash};
 use super::rules::frame_of;
 use super::write::refuse_same;
-use crate::pcap::PACKED;
+use crate::pcap::packing;
 use crate::registry::{Named, find};
 use crate::regular::check_regular;
 use crate::wire::frame::{FRAME_MAX, HEAD};
@@ -32,8 +32,8 @@ use sink::Sink;
 
 const GZIP: &str = "gzip";
 const ZSTANDARD: &str = "Zstandard";
-/// Packings of files: name, first bytes, and the command that unpacks them.
-static PACKINGS: [(&str, &[u8], &str); 2] = [(GZIP, PACKED[0], "gunzip"), (ZSTANDARD, PACKED[1], "unzstd")];
+/// Packings of files, by [`packing`]: name, and the command that unpacks them.
+static PACKINGS: [(&str, &str); 2] = [(GZIP, "gunzip"), (ZSTANDARD, "unzstd")];
 
 /// What was derived, left out or passed over, for the manifest: a name and words for each.
 type Notes = BTreeMap<String, String>;
@@ -181,8 +181,8 @@ fn head_of(path: &Path) -> Result<Vec<u8>> {
 /// Refuses a packed file that `importer` does not unpack.
 fn refuse_packed(importer: &dyn Importer, path: &Path) -> Result<()> {
     let head = head_of(path)?;
-    match PACKINGS.iter().find(|(_, begin, _)| head.starts_with(begin)) {
-        Some((packing, _, command)) if !importer.unpacks().contains(packing) => {
+    match packing(&head).map(|at| PACKINGS[at]) {
+        Some((packing, command)) if !importer.unpacks().contains(&packing) => {
             let name = importer.name();
             let what =
                 format!("it is packed by {packing}, and {name} does not unpack that; unpack it first: {command}");
