@@ -49,8 +49,10 @@ fn scale(args: Scale, ui: &Ui) -> Result<()> {
     check_outputs([&out], [input.as_path()])?;
     let manifest = trace::scale(&input, &out, &scaling)?;
     made(&out, &manifest, ui);
-    if let Some(words) = manifest.details.get("left_out").filter(|_| !ui.json()) {
-        ui.result(&format!("  left out     {words}"));
+    for (key, label) in [("left_out", "left out"), ("long_copies", "long copies")] {
+        if let Some(words) = manifest.details.get(key).filter(|_| !ui.json()) {
+            ui.result(&format!("  {label:<12} {words}"));
+        }
     }
     Ok(())
 }

@@ -155,7 +155,7 @@ fn a_trace_goes_round() {
     assert_eq!((info["clusters"].as_u64(), info["workers"].as_u64()), (Some(100), Some(300)));
     // Copies begin up to a gap later than the recorded workers and end with them: a few of 40 updates are missing.
     let updates = info["updates"].as_f64().expect("a number");
-    assert!((updates / 12_000.0 - 1.0).abs() < 0.1, "{updates}");
+    assert!((updates / 12_000.0 - 1.0).abs() < 0.12, "{updates}");
     assert!((info["offered_bps"].as_f64().expect("a rate") / 60e9 - 1.0).abs() < 0.01);
     let csv = |reward: &str| {
         let rows = format!("t_ps,cluster,worker,seq,reward,g\n0,0,0,0,1.5,0.25\n10,0,1,0,{reward},0.5\n20,0,0,1,2,1\n");

@@ -107,7 +107,7 @@ pub fn scale(input: &Path, output: &Path, scaling: &ScalePlan) -> Result<TraceMa
             "--skew: the workers pass iterations together, and with other rates they would not; leave it out",
         ));
     }
-    let stretch = measure(walks(&spool, scaling)?, scaling)?;
+    let (stretch, long) = measure(walks(&spool, scaling)?, scaling)?;
     write(walks(&spool, scaling)?, &spool, stretch, scaling, &mut writer)?;
     let origin = TraceManifest::load(input)?;
     let mut details = BTreeMap::from([
@@ -117,6 +117,9 @@ pub fn scale(input: &Path, output: &Path, scaling: &ScalePlan) -> Result<TraceMa
     if spool.plain > 0 {
         let words = format!("{} updates of background traffic; the other workers are renumbered", spool.plain);
         details.insert("left_out".to_owned(), words);
+    }
+    if let Some(words) = long {
+        details.insert("long_copies".to_owned(), words);
     }
     let licence = origin.as_ref().map_or("unknown".to_owned(), |m| m.licence.clone());
     if let Some(origin) = origin {
@@ -189,13 +192,15 @@ fn walks<'a>(spool: &'a Spool, scaling: &ScalePlan) -> Result<Vec<Walk<'a>>> {
     Ok(walks)
 }
 
-/// How times are stretched; refuses a trace that would be too long.
-fn measure(walks: Vec<Walk<'_>>, scaling: &ScalePlan) -> Result<Stretch> {
+/// How times are stretched, and a note on copies with far more updates than expected. Refuses a trace that would be too
+/// long.
+fn measure(walks: Vec<Walk<'_>>, scaling: &ScalePlan) -> Result<(Stretch, Option<String>)> {
     let too_long = |ps: f64| {
         let keys = "ask for fewer --updates, a higher --rate or a smaller --time";
         Err(Error::config(too_late("the last update of the scaled trace", ps, keys)))
     };
     let (mut first, mut last, mut bits) = (Time::MAX, 0, 0u128);
+    let (mut long, mut example) = (0u32, None);
     for mut walk in walks {
         first = first.min(walk.at);
         loop {
@@ -208,6 +213,11 @@ fn measure(walks: Vec<Walk<'_>>, scaling: &ScalePlan) -> Result<Stretch> {
             return too_long(Time::MAX as f64);
         }
         last = last.max(walk.at);
+        if walk.is_long() {
+            long += 1;
+            let words = || format!("worker {}: {}, expected {:.0}", walk.worker, walk.seq, walk.expected());
+            example.get_or_insert_with(words);
+        }
     }
     if scaling.offered.is_some() && last <= first {
         return Err(Error::config("--rate: all updates are at one time, so there is no rate to be met; leave it out"));
@@ -217,8 +227,11 @@ fn measure(walks: Vec<Walk<'_>>, scaling: &ScalePlan) -> Result<Stretch> {
         (None, Some(factor)) => Stretch::factor(0, factor),
         (None, None) => Stretch::none(0),
     };
+    let note = |example: String| {
+        format!("{long} with at least twice the updates expected ({example}); give --updates, or another --seed")
+    };
     match stretch.at(last) {
-        Some(_) => Ok(stretch),
+        Some(_) => Ok((stretch, example.map(note))),
         None => too_long(stretch.about(last)),
     }
 }

@@ -296,6 +296,37 @@ fn instants_of_any_size_stay_together() {
     }
 }
 
+/// Writes a worker's updates.
+fn one_worker(path: &Path, times: impl Iterator<Item = Time>) {
+    let mut writer = Writer::create(path).unwrap();
+    for (seq, t_gen) in (0..).zip(times) {
+        let update = Update { t_gen, cluster: 0, worker: 0, seq, bytes: 256, reward: None, iteration: None };
+        writer.push(&update, &[]).unwrap();
+    }
+    writer.finish("recorded", BTreeMap::new(), "CC0-1.0").unwrap();
+}
+
+#[test]
+fn a_long_gap_before_the_last_update_ends_copies() {
+    let folder = tempfile::tempdir().unwrap();
+    let (small, large) = (folder.path().join("small.parquet"), folder.path().join("large.parquet"));
+    let us: Time = 1_000_000;
+    one_worker(&small, (0..300).map(|i: Time| 1000 * us * i).chain([3_300_000 * us]));
+    let manifest = scale(&small, &large, &ScalePlan { workers: Some(20), ..Default::default() }).unwrap();
+    for copy in workers(&large) {
+        assert!(copy.len().abs_diff(301) < 60, "{} updates of 301", copy.len());
+    }
+    assert!(!manifest.details.contains_key("long_copies"), "{:?}", manifest.details);
+    // Each block of one update has the long gap or not: with twice the updates expected, the next has it.
+    one_worker(&small, [0, 1, 500 * us].into_iter());
+    let manifest = scale(&small, &large, &ScalePlan { workers: Some(500), ..Default::default() }).unwrap();
+    let longest = workers(&large).iter().map(Vec::len).max();
+    assert!(longest <= Some(6), "{longest:?} updates of 3");
+    let note = &manifest.details["long_copies"];
+    let parts = [" with at least twice the updates expected (worker ", ": 6, expected 3); give --updates"];
+    assert!(parts.iter().all(|part| note.contains(part)), "{note}");
+}
+
 #[test]
 fn wanted_updates_come_from_their_place_in_the_run() {
     let folder = tempfile::tempdir().unwrap();

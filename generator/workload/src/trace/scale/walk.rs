@@ -21,6 +21,9 @@ const BLOCK_MAX: u32 = 32;
 /// How far a block is taken from its place: this share of the run to either side. Workers that share a model change together,
 /// within hundredths of a run: at 0.05, the recorded correlation of 0.84 between workers fell to 0.58.
 const REACH: f64 = 0.01;
+/// A copy with this many times the updates expected takes its blocks from its very place: where long gaps are rare, many blocks
+/// without one may follow each other.
+const LONG: f64 = 2.0;
 /// Rows that are read at once.
 const AHEAD: u32 = 64;
 
@@ -99,6 +102,16 @@ impl<'a> Walk<'a> {
         self.original && self.seq < self.own.n
     }
 
+    /// Number of updates expected of a copy: those of its recorded worker, more at a faster pace.
+    pub(super) fn expected(&self) -> f64 {
+        f64::from(self.own.n) / self.pace.min(1.0)
+    }
+
+    /// Whether it is a copy with far more updates than expected ([`LONG`]).
+    pub(super) fn is_long(&self) -> bool {
+        self.wanted.is_none() && f64::from(self.seq) >= LONG * self.expected()
+    }
+
     /// To the next update; false at the end.
     pub(super) fn step(&mut self) -> Result<bool> {
         let in_order = matches!(self.way, Way::InOrder);
@@ -146,6 +159,7 @@ impl<'a> Walk<'a> {
     /// Numbers of the rows of the next block: whole instants, so that the first has a gap and time goes on.
     fn block(&mut self) -> Result<Range<u32>> {
         let n = self.own.n;
+        let reach = if self.is_long() { 0.0 } else { REACH * f64::from(n) };
         let Way::Blocks(stream) = &mut self.way else { return Ok(self.seq % n..n) };
         let place = match self.wanted {
             // A wanted number of updates goes through the whole run.
@@ -156,14 +170,15 @@ impl<'a> Walk<'a> {
         let drawn: f64 = stream.random();
         // Where blocks end differs from copy to copy.
         let length = if self.seq == 0 { stream.random_range(1..=longest) } else { longest };
-        let highest = f64::from(n - length.min(n));
         // Where more updates are wanted than recorded, a block is longer than the part of the run that it stands for: its middle
         // is there.
         let lead = self.wanted.map_or(0.0, |wanted| f64::from(length) * (1.0 - f64::from(n) / f64::from(wanted)) / 2.0);
         let place = (f64::from(place) - lead).max(0.0);
-        // Reflected at both ends, where a clamp would make all copies begin alike.
-        let start = (place + (2.0 * drawn - 1.0) * REACH * f64::from(n)).abs();
-        let start = if start > highest { (2.0 * highest - start).max(0.0) } else { start } as u32;
+        // Reflected at both ends, where a clamp would make all copies begin alike. The end of the run cuts a block, so that the last
+        // rows, and a long gap there, are drawn like all others.
+        let start = (place + (2.0 * drawn - 1.0) * reach).abs();
+        let start = if start < f64::from(n) { start } else { 2.0 * f64::from(n) - start };
+        let start = (start as u32).min(n - 1);
         let begin = self.spool.instant_begin(self.own, start)?;
         Ok(begin..self.spool.instant_end(self.own, begin.saturating_add(length).min(n))?)
     }
