@@ -112,6 +112,8 @@ struct Found {
     bytes: u32,
     reward: Option<f32>,
     values: Range<usize>,
+    /// Whether only a part of the packet was captured.
+    is_cut: bool,
 }
 
 /// All updates of all files.
@@ -125,8 +127,8 @@ struct Gathered {
     file: usize,
     found: Vec<Found>,
     values: Vec<f32>,
-    /// Sender, number and generation of what was found, where packets have these, with the transmission.
-    seen: HashMap<(Sender, u32, i64), u8>,
+    /// Sender, number and generation of what was found, where packets have these, with the transmission and the place in `found`.
+    seen: HashMap<(Sender, u32, i64), (u8, usize)>,
     /// When packets were captured whose numbers go on, and how many of their sender came before; by receiver (IPv4, else 0), since a sender may
     /// count for each.
     first: HashMap<(Sender, u32, u32), (i128, u64)>,
@@ -270,14 +272,25 @@ impl Gathered {
         // Numbers of other formats begin again with every iteration, or there are none. A number with another generation is of
         // another update: its worker began anew.
         let update = (sender, sight.seq, sight.generation.unwrap_or_default());
-        if ours && let Some(before) = self.seen.insert(update, sight.attempt) {
-            self.seen.insert(update, before);
-            return self.pass(if sight.attempt == before { "duplicate" } else { "retransmission" });
+        let is_cut = datagram.payload.len() < datagram.whole;
+        if ours && let Some(&(attempt, at)) = self.seen.get(&update) {
+            // A whole packet replaces a cut one, so that files may be in any order.
+            if self.found[at].is_cut && !is_cut {
+                let (reward, values) = self.content(format, datagram);
+                self.room(self.found.len())?;
+                let (file, found) = (self.file, &mut self.found[at]);
+                (found.file, found.packet, found.is_cut) = (file, number, false);
+                (found.reward, found.values) = (reward, values);
+                self.cut -= 1;
+            }
+            return self.pass(if sight.attempt == attempt { "duplicate" } else { "retransmission" });
+        }
+        if ours {
+            self.seen.insert(update, (sight.attempt, self.found.len()));
         }
         if !ours && sight.attempt > 0 {
             return self.pass("retransmission");
         }
-        let is_cut = datagram.payload.len() < datagram.whole;
         if !ours && self.is_copy((sender, datagram.dst, sight.seq), format, packet.time, is_cut) {
             return self.pass("duplicate");
         }
@@ -290,15 +303,22 @@ impl Gathered {
         self.lanes += u64::from(flags & update::FLAG_LANES != 0);
         self.headless += u64::from(flags & update::FLAG_HEADLESS != 0);
         let bytes = self.frame_bytes(format, datagram, &sight);
-        if self.found.len() >= UPDATES_MAX || self.values.len() > VALUES_MAX {
-            return Err(format!(
-                "there are more than {UPDATES_MAX} updates or {VALUES_MAX} values, which are held until they are in order; \
-                 split the capture by time"
-            ));
-        }
+        self.room(self.found.len() + 1)?;
         let (seq, cluster) = (sight.seq, if kind == Captured::OfTensors { 0 } else { sight.cluster });
-        self.found.push(Found { t, file: self.file, packet: number, sender, seq, cluster, bytes, reward, values });
+        let file = self.file;
+        self.found.push(Found { t, file, packet: number, sender, seq, cluster, bytes, reward, values, is_cut });
         Ok(())
+    }
+
+    /// Refuses more updates or values than are held.
+    fn room(&self, updates: usize) -> Result<(), String> {
+        if updates <= UPDATES_MAX && self.values.len() <= VALUES_MAX {
+            return Ok(());
+        }
+        Err(format!(
+            "there are more than {UPDATES_MAX} updates or {VALUES_MAX} values, which are held until they are in order; \
+             split the capture by time"
+        ))
     }
 
     /// Whether this number of a sender to a receiver was captured before, where numbers go on through all iterations.

@@ -164,6 +164,26 @@ fn workers_and_numbers_become_dense_and_what_was_cut_is_said() {
     );
 }
 
+/// One capture has the beginnings of packets, the other all of them, or whole retransmissions.
+#[test]
+fn whole_packets_replace_cut_ones_in_any_order_of_files() {
+    for attempt in [0, 1] {
+        let frames = |attempt: u8| -> Vec<_> {
+            story(30).iter().map(|(u, values)| (u.t_gen, frame(u, values, attempt, |_| ()))).collect()
+        };
+        let folder = Folder::new();
+        write(&folder.path("cut.pcap"), Form::Pcap, 0, &frames(0), 80);
+        write(&folder.path("whole.pcap"), Form::Pcap, 0, &frames(attempt), 0);
+        for names in [["cut.pcap", "whole.pcap"], ["whole.pcap", "cut.pcap"]] {
+            let (imported, notes) = folder.import(&names, &plain()).unwrap();
+            assert_eq!(imported, story(30), "{names:?}");
+            assert!(!notes.contains_key("values"), "{names:?}: {notes:?}");
+            let copies = if attempt == 0 { "30 duplicate" } else { "30 retransmission" };
+            assert_eq!(notes["passed_over"], copies, "{names:?}");
+        }
+    }
+}
+
 #[test]
 fn strict_layouts_say_only_what_their_bytes_say() {
     let folder = Folder::new();
