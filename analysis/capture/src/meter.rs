@@ -652,6 +652,11 @@ impl Meter {
 }
 
 impl Transmissions {
+    /// Returns whether there are none.
+    fn is_empty(&self) -> bool {
+        self.first.is_empty() && self.later.is_empty()
+    }
+
     /// Records a transmission; returns what is known of it and of its update.
     #[inline]
     fn see(&mut self, sight: &Sight, generation: i64) -> (Known, Known) {

@@ -30,6 +30,11 @@ pub(super) enum Known {
 }
 
 impl Window {
+    /// Returns whether no number was seen.
+    pub(super) fn is_empty(&self) -> bool {
+        self.next == 0
+    }
+
     /// Records the sequence number of an update generated at `generation`.
     #[inline]
     pub(super) fn see(&mut self, seq: u32, generation: i64) -> Known {

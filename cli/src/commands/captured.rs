@@ -159,7 +159,8 @@ fn plan(args: &Analyze) -> Result<CapturePlan> {
 /// Parses a time that may be negative.
 fn signed(text: &str) -> Result<i64> {
     let (sign, size) = text.strip_prefix('-').map_or((1, text), |size| (-1, size));
-    let span: Span = size.parse().map_err(|error| Error::config(format!("--offset {text}: {error}; {OFFSET_LIMIT}")))?;
+    let span: Span =
+        size.parse().map_err(|error| Error::config(format!("--offset {text}: {error}; {OFFSET_LIMIT}")))?;
     Ok(sign * span.ps())
 }
 

@@ -11,9 +11,9 @@ impl Meter {
     pub(crate) fn compare_sides(&mut self) {
         let [senders, server] = &self.sources;
         // Of a worker of whom much arrived and nothing was sent, no limit of memory hides it.
-        let is_unsent = |own: &Worker| own.received.newest.is_some() && own.sent.newest.is_none();
+        let is_unsent = |own: &Worker| !own.received.is_empty() && own.sent.is_empty();
         // Packets that arrived without our header may have it in the captures of the senders, which a run writes.
-        let headed = self.workers.iter().filter(|own| own.sent.newest.is_some()).map(|own| own.flow.id);
+        let headed = self.workers.iter().filter(|own| !own.sent.is_empty()).map(|own| own.flow.id);
         let headed: HashSet<u32> = headed.collect();
         let is_bare = |format: u8| {
             let format = self.totals.formats.get(usize::from(format));
