@@ -2,7 +2,8 @@
 //!
 //! Runs that execute a plan counted the load. For others, it is computed from the records for the direction towards the server: packets
 //! sent by workers crossed their hosts' links, and a packet that departed from a device crossed the next link on its path, with the length
-//! of its arrival or, if it never arrived, of its sending. Acknowledgements and results on links are not recorded.
+//! of its arrival or, if it never arrived, of its sending. Acknowledgements and results on links are not recorded: shares from records are of
+//! the time in which updates were on their way, since the run may end with acknowledgements on a slow way back.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -69,13 +70,16 @@ const IDLE: &str =
 
 fn note(network: &Network) -> String {
     let known = |way: fn(&Cable) -> Option<f64>| network.cables.iter().any(|cable| way(cable).is_some());
-    let what = "bits on the wire that came to the link, by its rate and the length of the run; above 100 % they had to wait or were lost";
     match (known(|cable| cable.up), known(|cable| cable.down)) {
         (false, false) => "The records do not tell what its links carried.".to_owned(),
         (_, false) => {
+            let what = "bits on the wire that crossed the link, by its rate and the time until the last update was sent or came to a device or the server";
             format!("Shares are of the way towards the server: {what}. Of the way back nothing is recorded. {IDLE}")
         }
-        (_, true) => format!("Shares are of the way towards the server (↑) and away from it (↓): {what}. {IDLE}"),
+        (_, true) => {
+            let what = "bits on the wire that came to the link, by its rate and the length of the run; above 100 % they had to wait or were lost";
+            format!("Shares are of the way towards the server (↑) and away from it (↓): {what}. {IDLE}")
+        }
     }
 }
 
@@ -101,11 +105,17 @@ pub(crate) fn is_known(manifest: &Manifest) -> bool {
 /// Returns the network of `run`; `None` if its configuration does not describe one that can be drawn.
 pub(super) fn of(run: &Analysis) -> Option<Network> {
     let end_ps = run.manifest.counters.end_ps;
-    let (nodes, wires) = match &run.manifest.planned {
-        Some(planned) => planned_network(planned, &run.manifest.counters.links),
-        None => open(run)?,
+    let (nodes, wires, span_ps) = match &run.manifest.planned {
+        Some(planned) => {
+            let (nodes, wires) = planned_network(planned, &run.manifest.counters.links);
+            (nodes, wires, end_ps)
+        }
+        None => {
+            let (nodes, wires, until_ps) = open(run)?;
+            (nodes, wires, until_ps.unwrap_or(end_ps))
+        }
     };
-    (nodes.len() <= NODES_MAX).then(|| together(&nodes, &wires, end_ps as f64 / 1e12))
+    (nodes.len() <= NODES_MAX).then(|| together(&nodes, &wires, span_ps as f64 / 1e12))
 }
 
 /// Names, classes and workers of nodes.
@@ -138,7 +148,8 @@ fn topology_of(manifest: &Manifest) -> Option<Topology> {
     (same && topology.nodes.len() <= NODES_MAX).then_some(topology)
 }
 
-fn open(run: &Analysis) -> Option<(Nodes, Vec<Wire>)> {
+/// Returns the nodes and links of a run's topology, and the time until which updates were on their way, if it is known.
+fn open(run: &Analysis) -> Option<(Nodes, Vec<Wire>, Option<i64>)> {
     let topology = topology_of(&run.manifest)?;
     let sums: Vec<_> = topology.aggregators().into_iter().chain(topology.top).collect();
     let class = |id: usize| match &topology.nodes[id].role {
@@ -154,7 +165,8 @@ fn open(run: &Analysis) -> Option<(Nodes, Vec<Wire>)> {
     };
     let nodes = topology.nodes.iter().enumerate().map(of).collect();
     let carried = run.resolved.as_ref().and_then(|resolved| carried(run, resolved, &topology));
-    Some((nodes, wires(&topology, carried.as_deref())))
+    let wires = wires(&topology, carried.as_ref().map(|own| own.bits.as_slice()));
+    Some((nodes, wires, carried.and_then(|own| own.until_ps)))
 }
 
 /// Returns the cables of `topology`, each from the end that is farther from the sink.
@@ -199,9 +211,16 @@ fn hops(topology: &Topology) -> Vec<u32> {
     hops
 }
 
-/// Returns the bits that each directed link carried towards the server, including overhead; `None` where the records do
-/// not tell.
-fn carried(run: &Analysis, resolved: &Resolved, topology: &Topology) -> Option<Vec<Option<f64>>> {
+/// What the links carried towards the server.
+struct Carried {
+    /// Bits of each directed link, including overhead; `None` where the records do not tell.
+    bits: Vec<Option<f64>>,
+    /// When the last update was sent or came to a device or the server; `None` if none came to either.
+    until_ps: Option<i64>,
+}
+
+/// Returns what the links of a run carried, by its records.
+fn carried(run: &Analysis, resolved: &Resolved, topology: &Topology) -> Option<Carried> {
     let (routes, exits, sink) = (topology.routes(), topology.exits(), topology.sink()?);
     let hosts = topology.host_of(run.manifest.clusters.len());
     let towards = |node| exits.of(node).get(usize::from(routes.port(node, sink))).map(|link| *link as usize);
@@ -229,10 +248,13 @@ fn carried(run: &Analysis, resolved: &Resolved, topology: &Topology) -> Option<V
     // Nearly all packets have one length: a table contains the others.
     let mut lengths = Lengths::default();
     let streams = &resolved.streams;
+    let mut last_sent_ps = i64::MIN;
+    let mut last_came_ps = run.manifest.counters.received_ps.map(|(_, last)| last);
     let sent = streams.sent(&mut |sent, _| {
         for (row, bytes) in sent.bytes.iter().enumerate() {
             lengths.set(PacketId::new(sent.worker[row], sent.seq[row], sent.attempt[row]).0, *bytes);
-            if sent.t_sent_ps[row].is_some() {
+            if let Some(t) = sent.t_sent_ps[row] {
+                last_sent_ps = last_sent_ps.max(t);
                 let host = hosts.get(sent.worker[row] as usize).copied().unwrap_or(NodeId::MAX);
                 add(next.get(host as usize).copied().flatten(), *bytes);
             }
@@ -243,9 +265,11 @@ fn carried(run: &Analysis, resolved: &Resolved, topology: &Topology) -> Option<V
     if departs {
         let received = streams.received(&mut |received, _| {
             received.packet.iter().zip(&received.bytes).for_each(|(packet, bytes)| lengths.set(*packet, *bytes));
+            last_came_ps = last_came_ps.max(received.t_recv_ps.iter().copied().max());
             Ok(())
         });
         let books = streams.books(&mut |books, _| {
+            last_came_ps = last_came_ps.max(books.t_ps.iter().copied().max());
             for (row, _) in books.action.iter().enumerate().filter(|(_, action)| **action == Action::Departed as u8) {
                 let bytes = lengths.of(books.packet_in[row]);
                 add(next.get(usize::from(books.node[row])).copied().flatten(), bytes);
@@ -254,7 +278,7 @@ fn carried(run: &Analysis, resolved: &Resolved, topology: &Topology) -> Option<V
         });
         received.and(books).ok()?;
     }
-    Some(bits)
+    Some(Carried { bits, until_ps: last_came_ps.map(|t| t.max(last_sent_ps)) })
 }
 
 /// Lengths of packets by their ids: the first one recorded applies to packets that are not listed.

@@ -95,6 +95,29 @@ fn a_link_that_carried_nothing_is_known() {
     }
 }
 
+/// The run ends with acknowledgements on a slow way back, which the links towards the server do not wait for.
+#[test]
+fn shares_are_of_the_time_in_which_updates_were_on_their_way() {
+    let mut story = small_run(false, 1_000_000);
+    let topology = nodes(CONFIG, vec![0, 0, 1, 1]);
+    let names: Vec<&str> = topology.nodes.iter().map(|node| node.name.as_str()).collect();
+    let share = |story: &Story, factor: i64| {
+        let network = network_of(story, CONFIG, &names, |manifest| manifest.counters.end_ps *= factor).unwrap();
+        assert!(note(&network).contains("that crossed the link"), "{}", note(&network));
+        let hosts = network.cables.iter().find(|cable| network.nodes[cable.from].role == "host").unwrap();
+        (hosts.up.unwrap(), hosts.up_bytes.unwrap() * 8.0)
+    };
+    let (alone, bits) = share(&story, 1);
+    // The device drops the last update after 39.5 µs.
+    let rate_bps = topology.links[0].rate.bps() as f64;
+    assert!((alone / (bits / (rate_bps * 39.5e-6)) - 1.0).abs() < 1e-12, "{alone}");
+    assert_eq!(share(&story, 12), (alone, bits));
+    // An update that is sent later and does not arrive was on its way, too.
+    story.sent_seq(3, 40, 79_000_000, Some(79_000_000), 1);
+    let (later, bits) = share(&story, 12);
+    assert!((later / (bits / (rate_bps * 79e-6)) - 1.0).abs() < 1e-12, "{later}");
+}
+
 #[test]
 fn what_cannot_be_known_is_not_drawn() {
     let story = small_run(true, 1_000_000);
@@ -136,5 +159,6 @@ fn loads_of_a_plan_are_shares_of_the_rate_of_their_direction() {
         let (nodes, wires) = planned_network(&planned, &[[load; 2]]);
         let network = together(&nodes, &wires, 1.0);
         assert_eq!((network.cables[0].up, network.cables[0].down), (Some(0.5), Some(down)));
+        assert!(note(&network).contains("that came to the link"), "{}", note(&network));
     }
 }
