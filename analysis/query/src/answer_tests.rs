@@ -458,6 +458,58 @@ fn columns_whose_names_keys_have_in_the_answer_are_refused() {
     ]);
 }
 
+/// A column of one table has precedence over a name of the answer, as in PostgreSQL and DuckDB, and an ambiguous name is that of the answer.
+#[test]
+fn names_of_the_answer_that_tables_have_are_keys_of_group_by() {
+    let joined = "FROM sent a JOIN books b ON a.worker = b.worker";
+    answers(&[
+        (format!("SELECT b.seq AS seq, COUNT(*) AS n {joined} GROUP BY seq ORDER BY seq").as_str(), "0 2, 3 2, 4 2"),
+        (format!("SELECT b.seq, COUNT(*) AS n {joined} GROUP BY seq ORDER BY b.seq").as_str(), "0 2, 3 2, 4 2"),
+        (
+            format!("SELECT a.seq AS seq, COUNT(*) AS n {joined} GROUP BY seq HAVING seq > 2 ORDER BY seq").as_str(),
+            "3 2, 4 1",
+        ),
+        (
+            format!("SELECT b.seq AS seq, COUNT(*) AS n {joined} GROUP BY seq HAVING seq > 2 ORDER BY seq").as_str(),
+            "3 2, 4 2",
+        ),
+        (format!("SELECT b.node AS seq, COUNT(*) AS n {joined} GROUP BY seq ORDER BY seq").as_str(), "0 2, 1 2, 2 2"),
+        (
+            format!("SELECT a.seq % 2 AS worker, COUNT(*) AS n {joined} GROUP BY worker ORDER BY worker").as_str(),
+            "0 3, 1 3",
+        ),
+        (
+            "SELECT b.worker AS worker, COUNT(*) AS n FROM sent a JOIN books b USING (worker) GROUP BY worker ORDER BY worker",
+            "0 2, 1 2, 2 2",
+        ),
+        (
+            "SELECT q.seq AS seq, COUNT(*) AS n FROM sent a JOIN (SELECT worker, seq FROM books) q ON a.worker = q.worker GROUP BY seq ORDER BY seq",
+            "0 2, 3 2, 4 2",
+        ),
+        ("SELECT worker // 2 AS worker, COUNT(*) AS n FROM sent GROUP BY worker ORDER BY worker", "0 2, 0 2, 1 2"),
+        (
+            "SELECT worker AS seq, COUNT(*) AS n FROM sent WHERE seq > 2 GROUP BY seq, worker ORDER BY seq",
+            "0 1, 1 1, 2 1",
+        ),
+        ("SELECT MAX(seq) AS worker FROM sent GROUP BY worker ORDER BY MAX(seq)", "3, 3, 4"),
+    ]);
+    refusals(&[
+        (
+            "SELECT t_gen_ps AS worker, COUNT(*) AS n FROM sent GROUP BY worker",
+            "column 61: GROUP BY worker is a column of FROM, and \"worker\" of the answer is t_gen_ps: give that another name, or GROUP BY t_gen_ps",
+        ),
+        ("SELECT seq % 2 AS worker, COUNT(*) AS n FROM sent GROUP BY worker", "or GROUP BY seq % 2"),
+        (
+            format!("SELECT b.seq AS node, COUNT(*) AS n {joined} GROUP BY node").as_str(),
+            "\"node\" of the answer is b.seq: give that another name, or GROUP BY b.seq",
+        ),
+        (
+            "SELECT a.seq AS worker, COUNT(*) AS n FROM sent a JOIN books b USING (worker) GROUP BY worker",
+            "or GROUP BY a.seq",
+        ),
+    ]);
+}
+
 #[test]
 fn having_has_keys_of_every_form() {
     let joined = "FROM sent a JOIN books b ON a.worker = b.worker";

@@ -10,8 +10,9 @@ use std::ops::ControlFlow;
 
 use pktgen_core::Error;
 use sqlparser::ast::{
-    Distinct, Expr, GroupByExpr, Ident, LimitClause, OrderByKind, Query, Select, SelectItem, SetExpr, SetOperator,
-    Spanned, UnaryOperator, Value, Values, VisitorMut, WindowType, visit_expressions,
+    Distinct, Expr, GroupByExpr, Ident, JoinConstraint, LimitClause, OrderByKind, Query, Select, SelectItem, SetExpr,
+    SetOperator, Spanned, TableFactor, TableWithJoins, UnaryOperator, Value, Values, VisitorMut, WindowType,
+    visit_expressions,
 };
 
 use crate::aggregates::{AggregateKind, AnswerContent, has_aggregate, is_aggregate, is_one_row, kind};
@@ -20,6 +21,7 @@ use crate::names::{
     NamesOfFrom, NamesOfWith, at_position, bare, has_column, is_column, is_of_tables, is_rank, is_renamed, is_wildcard,
     last_name, number, plain, position, table_name, word,
 };
+use crate::operators::{JoinKind, parts};
 use crate::outer::visit_outer_mut;
 use crate::place::at;
 use crate::tables::QueryTable;
@@ -42,6 +44,7 @@ impl VisitorMut for Rewriter<'_> {
     fn pre_visit_select(&mut self, select: &mut Select) -> ControlFlow<Error> {
         sides::arrange(select, self.tables)?;
         own_tables::write(select, self.tables);
+        names_of_keys(select, self.tables)?;
         let from = NamesOfFrom::of(select, self.tables, &self.with);
         keys_of_groups(select, &from)?;
         renamed_keys(select);
@@ -387,6 +390,103 @@ fn group_keys(select: &Select, from: &NamesOfFrom<'_>) -> Vec<GroupKey> {
     }
 }
 
+/// Writes a name in GROUP BY that the answer and tables have as its position in the answer, where polars would take a column of the first table:
+/// if the answer has it for that column of a later table, or if it is ambiguous among the tables. A column of one table has precedence over the
+/// answer, as in PostgreSQL and DuckDB; refused if the answer then has columns that are no keys.
+fn names_of_keys(select: &mut Select, tables: &[QueryTable]) -> ControlFlow<Error> {
+    let GroupByExpr::Expressions(keys, _) = &select.group_by else { return ControlFlow::Continue(()) };
+    let answer = &select.projection;
+    let mut positions = Vec::new();
+    for (place, key) in keys.iter().enumerate() {
+        let Expr::Identifier(name) = bare(key) else { continue };
+        let is_it = |own: &Ident| own.value == name.value;
+        let mut items = answer.iter().take_while(|item| !is_wildcard(item)).enumerate();
+        let named = items.find_map(|(index, item)| match item {
+            SelectItem::UnnamedExpr(expr) if last_name(expr).is_some_and(is_it) => Some((index, expr)),
+            SelectItem::ExprWithAlias { expr, alias } if is_it(alias) => Some((index, expr)),
+            _ => None,
+        });
+        let Some((index, expr)) = named.filter(|(_, expr)| !has_aggregate(expr)) else { continue };
+        let owners = owners(select, name, tables);
+        let is_of_answer = if last_name(bare(expr)).is_some_and(is_it) {
+            is_of_later(bare(expr), &select.from) && owners.is_none_or(|(tables, _)| tables > 1)
+        } else {
+            let is_column = owners.is_some_and(|(_, columns)| columns == 1);
+            if is_column && !is_of_keys(expr, keys, answer, place) {
+                let what = format!(
+                    "GROUP BY {name} is a column of FROM, and \"{}\" of the answer is {expr}: give that another name, or GROUP BY {expr}",
+                    name.value
+                );
+                return ControlFlow::Break(at(name.span.start, what));
+            }
+            owners.is_some_and(|(_, columns)| columns > 1)
+        };
+        if is_of_answer {
+            positions.push((place, number(index + 1)));
+        }
+    }
+    if let GroupByExpr::Expressions(keys, _) = &mut select.group_by {
+        positions.into_iter().for_each(|(place, position)| keys[place] = position);
+    }
+    ControlFlow::Continue(())
+}
+
+/// Returns how many tables of FROM have a column, and how many different columns these are, since USING and NATURAL make several one; `None` if FROM
+/// has a query, whose columns are not known.
+fn owners(select: &Select, name: &Ident, tables: &[QueryTable]) -> Option<(usize, usize)> {
+    let (mut owners, mut columns) = (0, 0);
+    for from in &select.from {
+        let joined = from.joins.iter().map(|join| (&join.relation, parts(&join.join_operator)));
+        for (factor, (kind, constraint)) in std::iter::once((&from.relation, (JoinKind::Inner, None))).chain(joined) {
+            if kind.hides() {
+                continue;
+            }
+            let TableFactor::Table { name: of, .. } = factor else { return None };
+            let table = tables.iter().find(|table| table.name == word(of))?;
+            if table.column(&name.value).is_none() {
+                continue;
+            }
+            let is_merged = match constraint {
+                Some(JoinConstraint::Using(merged)) => merged.iter().any(|own| word(own) == name.value),
+                Some(JoinConstraint::Natural) => owners > 0,
+                _ => false,
+            };
+            owners += 1;
+            columns += usize::from(!is_merged);
+        }
+    }
+    Some((owners, columns))
+}
+
+/// Whether an expression is a key of GROUP BY, or has columns only that are keys, where the key at `place` is a column of FROM.
+fn is_of_keys(expr: &Expr, keys: &[Expr], answer: &[SelectItem], place: usize) -> bool {
+    let of_answer = |key: &Expr| {
+        let is_named = |item: &&SelectItem| match (item, key) {
+            (SelectItem::ExprWithAlias { alias, .. }, Expr::Identifier(name)) => alias.value == name.value,
+            _ => false,
+        };
+        match at_position(answer, key).or_else(|| answer.iter().find(is_named)) {
+            Some(SelectItem::UnnamedExpr(own) | SelectItem::ExprWithAlias { expr: own, .. }) => own.clone(),
+            _ => key.clone(),
+        }
+    };
+    let others = keys.iter().enumerate().filter(|(other, _)| *other != place).map(|(_, key)| of_answer(key));
+    let known: Vec<Expr> = keys.iter().cloned().chain(others).collect();
+    let is_known = |column: &[Ident]| known.iter().any(|key| is_column(key, column));
+    let has_other = visit_expressions(expr, |inner: &Expr| match inner {
+        Expr::Identifier(name) if !is_known(std::slice::from_ref(name)) => ControlFlow::Break(()),
+        Expr::CompoundIdentifier(names) if !is_known(names) => ControlFlow::Break(()),
+        _ => ControlFlow::Continue(()),
+    });
+    has_other.is_continue() || known.iter().any(|key| plain(key) == plain(expr))
+}
+
+/// Whether an expression is a column of a table behind the first one of FROM.
+fn is_of_later(expr: &Expr, from: &[TableWithJoins]) -> bool {
+    let first = from.first().and_then(|from| table_name(&from.relation)).map(|name| &name.value);
+    matches!(expr, Expr::CompoundIdentifier(names) if names.first().map(|name| &name.value) != first)
+}
+
 /// Writes columns of later tables in GROUP BY that have another name in the answer as their position: polars would look for the name that they
 /// have beside a column of an earlier table.
 fn renamed_keys(select: &mut Select) {
@@ -394,12 +494,7 @@ fn renamed_keys(select: &mut Select) {
     if select.projection.iter().any(is_wildcard) {
         return;
     }
-    let first = select.from.first().and_then(|from| table_name(&from.relation)).map(|name| &name.value);
-    let is_later = |key: &&mut Expr| match &**key {
-        Expr::CompoundIdentifier(names) => names.first().map(|name| &name.value) != first,
-        _ => false,
-    };
-    for key in keys.iter_mut().filter(is_later) {
+    for key in keys.iter_mut().filter(|key| is_of_later(key, &select.from)) {
         let is_key = |item: &SelectItem| matches!(item, SelectItem::ExprWithAlias { expr, .. } if *expr == *key);
         if let Some(place) = select.projection.iter().position(is_key) {
             *key = number(place + 1);

@@ -529,7 +529,7 @@ fn having_may_have_columns_of_group_by() {
         ),
         ("SELECT worker % 3 AS k, COUNT(*) AS n FROM sent GROUP BY 1 HAVING k > 1", "HAVING MIN(\"worker\" % 3) > 1"),
         // Another column has the name.
-        ("SELECT worker % 3 AS seq, COUNT(*) AS n FROM sent GROUP BY seq HAVING seq > 1", "HAVING \"seq\" > 1"),
+        ("SELECT worker % 3 AS seq, COUNT(*) AS n FROM sent GROUP BY 1 HAVING seq > 1", "HAVING \"seq\" > 1"),
         ("SELECT worker, COUNT(*) AS total FROM sent GROUP BY worker HAVING total > 1", "HAVING total > 1"),
     ] {
         let guarded = parse(sql).unwrap().guarded;
