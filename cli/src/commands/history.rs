@@ -20,11 +20,12 @@ pub(super) fn run(args: History, ui: &Ui) -> Result<u8> {
     check_outputs(&args.out, [args.file.as_path()])?;
     let history = history::read(&args.file)?;
     history.damaged.iter().for_each(|line| ui.note(&format!("warning: {line}")));
-    if history.invalid() > 0 {
-        ui.note(&format!("warning: {} entries of invalid runs are left out", history.invalid()));
-    }
-    if history.steered() > 0 {
-        ui.note(&format!("warning: {} entries of steered runs are left out", history.steered()));
+    for (left_out, what) in [(history.invalid(), "invalid"), (history.steered(), "steered")] {
+        match left_out {
+            0 => {}
+            1 => ui.note(&format!("warning: 1 entry of {what} runs is left out")),
+            entries => ui.note(&format!("warning: {entries} entries of {what} runs are left out")),
+        }
     }
     let known = history.metrics();
     let names: Vec<&str> = known.iter().map(String::as_str).collect();

@@ -344,7 +344,7 @@ fn a_shell_steers_by_the_run_dir_and_a_steered_run_has_no_partner() {
     assert_eq!(pktgen(folder, &["report", "out", "--history", "h.jsonl"]).status.code(), Some(0));
     let history = pktgen(folder, &["history", "h.jsonl"]);
     let said = text(&history.stdout) + &text(&history.stderr);
-    assert!(said.contains("1 entries of steered runs are left out") && said.contains("no series"), "{said}");
+    assert!(said.contains("1 entry of steered runs is left out") && said.contains("no series"), "{said}");
 }
 
 /// A run dir of a run in progress, with the socket that its manifest names.
