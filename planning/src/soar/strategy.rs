@@ -67,13 +67,17 @@ fn max(tree: &Tree, k: usize) -> Vec<bool> {
     first(tree, k, |v| Reverse(tree.load(v)))
 }
 
-/// Selects the level with most available switches among those with at most `k`; the deeper one if several are equal.
+/// Selects the level with most available switches among those with at most `k`; of equal ones the one with the largest load
+/// below its available switches, then the upper one.
 fn level(tree: &Tree, k: usize) -> Vec<bool> {
     let height = tree.order().last().map_or(0, |v| tree.depth(*v)) as usize;
-    let mut counts = vec![0usize; height + 1];
-    let available = |v: &u32| tree.is_available(*v);
-    (0..tree.len() as u32).filter(available).for_each(|v| counts[tree.depth(v) as usize] += 1);
-    let fits = counts.iter().enumerate().filter(|(_, count)| (1..=k).contains(*count));
-    let chosen = fits.max_by_key(|(level, count)| (**count, *level)).map(|(level, _)| level as u32);
+    // Available switches of each level, and the load below them.
+    let mut levels = vec![(0usize, 0u64); height + 1];
+    for v in (0..tree.len() as u32).filter(|v| tree.is_available(*v)) {
+        let (count, below) = &mut levels[tree.depth(v) as usize];
+        (*count, *below) = (*count + 1, *below + tree.below(v));
+    }
+    let fits = levels.iter().enumerate().filter(|(_, (count, _))| (1..=k).contains(count));
+    let chosen = fits.max_by_key(|(level, size)| (**size, Reverse(*level))).map(|(level, _)| level as u32);
     (0..tree.len() as u32).map(|v| tree.is_available(v) && Some(tree.depth(v)) == chosen).collect()
 }

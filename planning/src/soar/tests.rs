@@ -34,6 +34,30 @@ fn the_example_has_the_papers_costs() {
     assert_eq!((ids(2), ids(3)), (vec![2, 4], vec![4, 5, 6]));
 }
 
+/// Levels with equally many available switches are those of trees that are not complete, which the paper leaves open.
+#[test]
+fn of_equal_levels_the_heavier_is_chosen_then_the_upper() {
+    let switch = |id, parent, load| Switch { id, parent, rate: 1.0, load, available: true };
+    let below = |loads: [i64; 4]| {
+        let [a, b, c, d] = loads;
+        let below = [(1, 0, a), (2, 0, b), (3, 1, c), (4, 2, d)].map(|(id, up, load)| switch(id, Some(up), load));
+        Tree::new(&std::iter::once(switch(0, None, 0)).chain(below).collect::<Vec<_>>()).unwrap()
+    };
+    let chosen = |tree: &Tree, k| {
+        let strategy = find(STRATEGIES, "strategy", "level", "test").unwrap();
+        strategy.place(tree, k).unwrap().ids(tree)
+    };
+    // 1 and 2 have all servers, 3 and 4 below them none; then both levels have the same load below them.
+    let (heavier, equal) = (below([9, 9, 0, 0]), below([0, 0, 9, 9]));
+    assert_eq!((chosen(&heavier, 2), phi(&heavier, "level", 2)), (vec![1, 2], 4.0));
+    assert_eq!(chosen(&equal, 2), [1, 2]);
+    // Without 1 the lower level has more available switches, too many for k = 1.
+    let partly = equal.with_available(vec![false, false, true, true, true]);
+    assert_eq!((chosen(&partly, 2), chosen(&partly, 1)), (vec![3, 4], vec![2]));
+    let chain = Tree::new(&[switch(0, None, 1), switch(1, Some(0), 1), switch(2, Some(1), 1)]).unwrap();
+    assert_eq!((chosen(&chain, 1), phi(&chain, "level", 1)), (vec![0], 4.0));
+}
+
 /// §4.3: with a red root its subtrees cost 9 and 11, with a blue one 6 and 18. The paper gives the sum of the latter as
 /// 24, but by its own definition 1 must be added: no placement of 2 with a blue root costs less than 25.
 #[test]
