@@ -632,7 +632,8 @@ Exit codes: 0 placed; 2 invalid tree or flag (the message names it).";
 
 const PLACE_ATRO_EXITS: &str = "\
 Rates are in wire bits. \"optimal\": the rate is \"bound_bps\", the most of any wiring if \"proved\", else of all known\n\
-shapes (docs/atro.md). Exit codes: 0 placed; 2 the request cannot be met, or a flag is invalid (the message has the reason).";
+shapes (docs/atro.md). Exit codes: 0 placed; 1 no wiring was found, although one may exist; 2 the request cannot be\n\
+met, or a flag is invalid (the message has the reason); 3 the solver failed.";
 
 const VERIFY_EXITS: &str = "\
 Verdicts: \"holds\", within the horizon of verify.updates; \"fails\", with a counterexample that was replayed;\n\

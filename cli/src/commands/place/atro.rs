@@ -22,7 +22,7 @@ pub(super) fn run(args: &PlaceAtro, ui: &Ui) -> Result<u8> {
     let rates: Vec<_> = args.rates.iter().map(|rate| rate.bps()).collect();
     let spinner = ui.spinner("placing");
     let workers = inventory.hosts.len() as u64;
-    let ask = args.solver.clone().map(|command| SolverAsk { command, seconds: args.seconds });
+    let ask = ask(args);
     let wiring = wire_inventory(&inventory, &rates, ask.as_ref())?;
     spinner.finish_and_clear();
     let ports = DevicePorts::count(&wiring.plan, &inventory)?;
@@ -67,6 +67,10 @@ fn inventory(args: &PlaceAtro) -> Result<Inventory> {
     })
 }
 
+fn ask(args: &PlaceAtro) -> Option<SolverAsk> {
+    args.solver.clone().map(|command| SolverAsk { command, seconds: args.seconds })
+}
+
 /// Formats a rate; `--json` has it in bit/s.
 fn told(bps: u64) -> String {
     show("bps", bps as f64)
@@ -83,10 +87,10 @@ fn rows(wiring: &Wiring, inventory: &Inventory, ports: DevicePorts, args: &Place
         (true, false, _) => format!("the most of all shapes that are known{of_rates}"),
         (false, _, Some(_)) => format!("no wiring has more than {}{of_rates}", told(*bound_bps)),
         (false, _, None) => {
-            let way_out = match &args.solver {
+            let way_out = match ask(args) {
                 None => "--solver may settle it".to_owned(),
-                Some(solver) if wiring.solver_failure.is_some() => format!("{solver} failed"),
-                Some(solver) => format!("{solver} did not settle it in {} s: raise --seconds", args.seconds),
+                Some(ask) if wiring.solver_failure.is_some() => format!("{} failed", ask.command),
+                Some(ask) => ask.unsettled(),
             };
             format!("best known; no wiring has more than {}{of_rates}; {way_out}", told(*bound_bps))
         }

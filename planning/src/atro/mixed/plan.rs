@@ -26,6 +26,13 @@ pub struct SolverAsk {
     pub seconds: u32,
 }
 
+impl SolverAsk {
+    /// Returns what to do if the solver had too little time.
+    pub fn unsettled(&self) -> String {
+        format!("{} did not settle it in {} s: raise --seconds", self.command, self.seconds)
+    }
+}
+
 /// Returns the best wiring of an inventory. With `rates`, the rate is the largest possible one of them (QSR, ATRO §III-C).
 pub fn wire_inventory(inventory: &Inventory, rates: &[u64], ask: Option<&SolverAsk>) -> Result<Wiring> {
     inventory.check()?;
@@ -228,9 +235,13 @@ impl Mixed<'_> {
                  ports or layers",
                 self.rates[0]
             )),
-            _ => Error::Invalid(format!(
-                "no wiring was found for {workers} workers, although one may exist; give more layers, or a solver (--solver cbc)"
-            )),
+            _ => {
+                let remedy = match self.ask {
+                    None => "give more layers, or a solver (--solver cbc)".to_owned(),
+                    Some(ask) => ask.unsettled(),
+                };
+                Error::Invalid(format!("no wiring was found for {workers} workers, although one may exist; {remedy}"))
+            }
         }
     }
 }
@@ -286,5 +297,17 @@ mod tests {
         };
         assert!(why(20).contains("no-such-solver"));
         assert!(why(1_001).contains("the program of 1001 switches") && why(1_001).contains("at most 1000"));
+    }
+
+    #[test]
+    fn without_a_wiring_the_remedy_is_a_solver_or_more_of_its_time() {
+        let inventory = Inventory::of_cluster(&cluster(4, 4, 8, 5), 9);
+        let ask = SolverAsk { command: "cbc".into(), seconds: 2 };
+        let none = |ask| Mixed { inventory: &inventory, rates: vec![50 * GBPS], ask }.none(1);
+        let found = none(Some(&ask));
+        assert_eq!(found.exit_code(), 1);
+        let solver = "; cbc did not settle it in 2 s: raise --seconds";
+        assert!(found.to_string().ends_with(solver) && !found.to_string().contains("--solver"), "{found}");
+        assert!(none(None).to_string().ends_with("give more layers, or a solver (--solver cbc)"));
     }
 }
