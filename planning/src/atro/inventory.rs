@@ -115,12 +115,13 @@ impl Inventory {
         within("switches", self.switches.len() as u64, 1, SIZE_MAX)?;
         within("workers", self.hosts.len() as u64, 1, SIZE_MAX)?;
         within("layers", self.layers, 1, SIZE_MAX)?;
-        within("rate of the server in bit/s", self.server_bps, 1, u64::MAX)?;
         let mut names = BTreeSet::from([SERVER_NAME]);
         for switch in &self.switches {
             within(&format!("ports of {}", switch.name), switch.ports, 2, SIZE_MAX)?;
             within(&format!("rate of {} in bit/s", switch.name), switch.rate_bps, 1, u64::MAX)?;
         }
+        // After the switches: the default is the rate of the fastest one.
+        within("rate of the server in bit/s", self.server_bps, 1, u64::MAX)?;
         for host in &self.hosts {
             within(&format!("rate of {} in bit/s", host.name), host.rate_bps, 1, u64::MAX)?;
         }

@@ -324,6 +324,18 @@ mod tests {
     }
 
     #[test]
+    fn a_rate_of_0_is_named_where_it_was_given() {
+        let switch = |rate: &str| format!(r#""switches": [{{"name": "a", "ports": 4, "rate": "{rate}"}}]"#);
+        let why = |switches: &str, rest: &str| {
+            Inventory::parse(&format!("{{{switches}{rest}}}"), "c.json", Some(3)).unwrap_err().to_string()
+        };
+        let of_switch = why(&switch("0bps"), "");
+        assert!(of_switch.contains("c.json: rate of a in bit/s: 0 is not from 1"), "{of_switch}");
+        let of_server = why(&switch("10Gbps"), r#", "server": {"rate": "0bps"}"#);
+        assert!(of_server.contains("c.json: rate of the server in bit/s: 0 is not from 1"), "{of_server}");
+    }
+
+    #[test]
     fn what_is_wrong_is_named() {
         let fails = |ports: &str, capacity: &str, link: &[&str], parts: &[&str]| {
             let links: Vec<String> = link.iter().map(|text| (*text).to_owned()).collect();
