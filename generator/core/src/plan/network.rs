@@ -8,8 +8,8 @@ use crate::{Error, Result};
 use super::{FlowSource, PLAN_VERSION, Plan, PlanFlow, PlanLink, PlanNode, PlanRole};
 
 impl Plan {
-    /// Returns the plan of `topology`: the devices called `aggregators`, or every device if `None`, sum what reaches them on the shortest
-    /// paths to the server. `ports` has the port towards the server by node; `takes_part` selects workers.
+    /// Returns the plan of `topology`: the devices called `aggregators`, or every available one if `None`, sum what reaches them on the
+    /// shortest paths to the server. `ports` has the port towards the server by node; `takes_part` selects workers.
     pub fn of_network(
         topology: &Topology,
         ports: &[u16],
@@ -54,14 +54,21 @@ impl Plan {
 
 /// Returns which nodes aggregate.
 fn aggregating(topology: &Topology, names: Option<&[String]>) -> Result<Vec<bool>> {
-    let is_device = |role: &Role| *role == Role::Device;
-    let Some(names) = names else {
-        return Ok(topology.nodes.iter().map(|node| is_device(&node.role)).collect());
-    };
     let mut sums = vec![false; topology.nodes.len()];
+    let Some(names) = names else {
+        let available = topology.devices().filter(|id| !topology.unavailable.contains(id));
+        available.for_each(|id| sums[id as usize] = true);
+        return Ok(sums);
+    };
     for name in names {
-        match topology.find(name).map(|id| id as usize).filter(|id| is_device(&topology.nodes[*id].role)) {
-            Some(id) => sums[id] = true,
+        match topology.find(name).filter(|id| topology.nodes[*id as usize].role == Role::Device) {
+            Some(id) if topology.unavailable.contains(&id) => {
+                return Err(Error::config(format!(
+                    "target.aggregators: \"{name}\" is not available as an aggregator; leave it out, or set its available to true in \
+                     the file of topology.tree"
+                )));
+            }
+            Some(id) => sums[id as usize] = true,
             None => {
                 return Err(Error::config(format!("target.aggregators: \"{name}\" is no device of the topology")));
             }

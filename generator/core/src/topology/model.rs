@@ -1,6 +1,6 @@
 //! Nodes and links; construction and checks of the network from `[topology]`.
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::sync::Arc;
 
 use super::{DEFAULT, SHAPES};
@@ -156,6 +156,8 @@ pub struct Topology {
     pub plan: Option<Arc<Plan>>,
     /// By the ends of a link, the one nearer to the workers first: what a message costs on it, where φ counts it.
     pub costs: BTreeMap<(NodeId, NodeId), f64>,
+    /// Devices that cannot aggregate (Λ of SOAR §2 has the others).
+    pub unavailable: BTreeSet<NodeId>,
 }
 
 impl Topology {

@@ -60,7 +60,8 @@ impl Shape for OfTree {
             .map_err(|why| Error::config(format!("{}: {why}, or change it", section.place("unit_rate"))))?;
         let plan = tree.plan("tree", &vec![false; tree.len()], unit_rate);
         let costs = plan.links.iter().filter_map(|l| Some(((l.from as NodeId, l.to as NodeId), l.cost?))).collect();
-        let mut t = Topology { plan: None, costs, ..plan::wired(plan, delay, overhead) };
+        let unavailable = (0..tree.len() as NodeId).filter(|v| !tree.is_available(*v)).collect();
+        let mut t = Topology { plan: None, costs, unavailable, ..plan::wired(plan, delay, overhead) };
         seat(&mut t, &own, &flows);
         Ok(t)
     }
@@ -124,6 +125,28 @@ mod tests {
         assert_eq!((&alone.links, &alone.costs, alone.nodes.len()), (&beside.links, &beside.costs, beside.nodes.len()));
         let host = beside.host_of(8);
         assert_eq!((alone.host_of(6), host[6] == host[0], host[7] == host[2]), (host[..6].to_vec(), true, true));
+    }
+
+    #[test]
+    fn switches_that_are_not_available_do_not_aggregate() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("t.json").display().to_string();
+        let nodes = r#"{"id":0,"parent":null,"available":false},{"id":1,"parent":0,"load":3},
+            {"id":2,"parent":0,"load":4,"available":false}"#;
+        std::fs::write(&path, format!("{{\"nodes\":[{nodes}]}}")).unwrap();
+        let mut section = Section::of("topology", &[("tree", Value::from(path.as_str()))]);
+        let t = OfTree.build(&mut section, &Population::regular(1, 7)).unwrap();
+        let (routes, server) = (t.routes(), t.find("ps").unwrap());
+        let ports: Vec<u16> = (0..t.nodes.len() as NodeId).map(|node| routes.port(node, server)).collect();
+        let derived = |names: Option<&[String]>| crate::plan::Plan::of_network(&t, &ports, names, |_| true);
+        // 1 sends one message to 0, 2 forwards four.
+        assert_eq!(derived(None).unwrap().utilisation(), 1.0 + 4.0 + 5.0);
+        assert_eq!(derived(Some(&["s1".to_owned()])).unwrap(), derived(None).unwrap());
+        assert_eq!(derived(Some(&[])).unwrap().utilisation(), 3.0 + 4.0 + 7.0);
+        let error = derived(Some(&["s1".to_owned(), "s2".to_owned()])).unwrap_err();
+        let why = error.to_string();
+        assert!(error.exit_code() == 2 && why.starts_with("target.aggregators: \"s2\" is not available"), "{why}");
+        assert!(why.contains("leave it out, or set its available to true in the file of topology.tree"), "{why}");
     }
 
     #[test]
