@@ -8,7 +8,7 @@
 //! [`plan`] say which of them aggregate; [`study`] is what is measured without a network, [`user_metric`] what an experiment measures by SQL; [`registry`] looks names up, [`index`]
 //! numbers; [`arrow`] is what of arrow-rs is called; [`footer`] looks at Parquet files before decoders do; [`whole`] writes files
 //! that are whole or not there, [`regular`] refuses input without an end; [`shard`] divides work; [`quiet`] calls what may panic;
-//! [`json_kind`] is what a kind of printed JSON is; [`quantile`] has the ranks of quantiles;
+//! [`json_kind`] is what a kind of printed JSON is, [`object`] an object of a file; [`quantile`] has the ranks of quantiles;
 //! [`age`] is the Age-of-Model accumulator; [`printable`] takes control characters out of text.
 
 pub mod age;
@@ -20,6 +20,7 @@ pub mod error;
 pub mod footer;
 pub mod index;
 pub mod json_kind;
+pub mod object;
 pub mod plan;
 mod prefetch;
 pub mod printable;

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::str::FromStr;
 
+use pktgen_core::object::Object;
 use pktgen_core::regular::check_regular;
 use pktgen_core::units::Rate;
 use pktgen_core::{Error, Result};
@@ -93,7 +94,7 @@ impl Inventory {
 
     /// Parses the text of a file; `name` is used in errors.
     pub fn parse(text: &str, name: &str, workers: Option<u64>) -> Result<Self> {
-        let file: File = serde_json::from_str(text).map_err(|why| {
+        let Object(file): Object<File> = serde_json::from_str(text).map_err(|why| {
             Error::config(format!(
                 "{name}: {why}; a cluster is {{\"switches\":[{{\"name\":\"leaf\",\"count\":4,\"ports\":24,\"rate\":\"100Gbps\",\
                  \"aggregates\":false}}, …],\"hosts\":[{{\"name\":\"gpu\",\"count\":40,\"rate\":\"25Gbps\"}}]}}"
@@ -160,12 +161,12 @@ where
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct File {
-    switches: Vec<SwitchGroup>,
+    switches: Vec<Object<SwitchGroup>>,
     #[serde(default)]
-    hosts: Vec<HostGroup>,
-    server: Option<ServerPort>,
+    hosts: Vec<Object<HostGroup>>,
+    server: Option<Object<ServerPort>>,
     #[serde(default)]
-    links: Vec<Slower>,
+    links: Vec<Object<Slower>>,
     layers: Option<u64>,
     device_ports: Option<u64>,
 }
@@ -227,7 +228,7 @@ fn names(name: &str, count: Option<u64>) -> Result<Vec<String>> {
 impl File {
     fn inventory(self, workers: Option<u64>) -> Result<Inventory> {
         let mut switches = Vec::new();
-        for group in &self.switches {
+        for Object(group) in &self.switches {
             for name in names(&group.name, group.count)? {
                 let (ports, rate_bps, aggregates) = (group.ports, group.rate.bps(), group.aggregates);
                 switches.push(Switch { name, ports, rate_bps, aggregates });
@@ -237,7 +238,7 @@ impl File {
         switches.sort_by_key(|switch| !switch.aggregates);
         let fastest = switches.iter().map(|switch| switch.rate_bps).max().unwrap_or(0);
         let mut hosts = Vec::new();
-        for group in &self.hosts {
+        for Object(group) in &self.hosts {
             for name in names(&group.name, group.count)? {
                 hosts.push(Host { name, rate_bps: group.rate.bps() });
             }
@@ -260,12 +261,12 @@ impl File {
         let mut inventory = Inventory {
             switches,
             hosts,
-            server_bps: self.server.map_or(fastest, |server| server.rate.bps()),
+            server_bps: self.server.map_or(fastest, |Object(server)| server.rate.bps()),
             links: BTreeMap::new(),
             layers: self.layers.unwrap_or(LAYERS),
             device_ports: self.device_ports,
         };
-        for Slower { between: [a, b], rate } in &self.links {
+        for Object(Slower { between: [a, b], rate }) in &self.links {
             let pair = inventory.pair(a, b).map_err(|why| Error::config(format!("links: {a}, {b}: {why}")))?;
             inventory.limit(pair, *rate).map_err(|why| Error::config(format!("links: {a}, {b}: {why}")))?;
         }
@@ -320,6 +321,24 @@ mod tests {
         for (from, to) in [("\"leaf\"", "\"\""), ("\"agg\", \"ports\"", "\"a\\ngg\", \"ports\""), ("\"gpu\"", "\"\"")] {
             let why = Inventory::parse(&FILE.replace(from, to), "c.json", None).unwrap_err().to_string();
             assert!(why.contains("c.json: name: \"") && why.contains("no line break"), "{why}");
+        }
+    }
+
+    #[test]
+    fn lists_in_place_of_objects_are_refused() {
+        let switches = r#""switches": [{"name": "a", "ports": 4, "rate": "10Gbps"}]"#;
+        let of = |text: &str| Inventory::parse(text, "c.json", Some(3)).map_err(|why| why.to_string());
+        let with = |more: &str| of(&format!("{{{switches}{more}}}"));
+        assert!(with("").is_ok() && with(r#", "server": {"rate": "10Gbps"}, "links": []"#).is_ok());
+        for refused in [
+            of(r#"[[{"name": "a", "ports": 4, "rate": "10Gbps"}]]"#),
+            of(r#"{"switches": [["a", 1, 4, "10Gbps", true]]}"#),
+            with(r#", "hosts": [["g", 3, "10Gbps"]]"#),
+            with(r#", "server": ["10Gbps"]"#),
+            with(r#", "links": [[["a", "ps"], "1Gbps"]]"#),
+        ] {
+            let why = refused.unwrap_err();
+            assert!(why.contains("c.json: invalid type: sequence, expected an object"), "{why}");
         }
     }
 

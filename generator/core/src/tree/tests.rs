@@ -79,6 +79,14 @@ fn rates_that_a_plan_cannot_have_are_refused() {
 }
 
 #[test]
+fn tables_of_an_experiment_need_no_parent_for_the_root() {
+    use serde_json::json;
+    let tables = vec![json!({"id": 0}), json!({"id": 1, "parent": 0, "load": 2})];
+    let text = r#"{"nodes":[{"id":0,"parent":null},{"id":1,"parent":0,"load":2}]}"#;
+    assert_eq!(file::of_tables(tables, "study.nodes").unwrap(), file::parse(text, "t").unwrap());
+}
+
+#[test]
 fn what_is_no_tree_is_explained() {
     let refused = |text: &str| file::parse(text, "t.json").unwrap_err().to_string();
     let nodes = |list: &str| refused(&format!("{{\"nodes\":[{list}]}}"));
@@ -106,6 +114,10 @@ fn what_is_no_tree_is_explained() {
             "longer on its links than a number can say",
         ),
         (refused("[1]"), "a tree is {\"nodes\""),
+        (refused(r#"[{"id":0,"parent":null}]"#), "t.json: invalid type: sequence, expected an object"),
+        (refused(r#"[[{"id":0,"parent":null}]]"#), "t.json: invalid type: sequence, expected an object"),
+        (nodes("[0,null,1.0,3,true]"), "t.json: invalid type: sequence, expected an object"),
+        (nodes(r#"{"id":0,"parent":null},{"id":1,"load":2}"#), "t.json: missing field `parent`"),
     ] {
         assert!(found.contains(parts), "{found}");
     }
