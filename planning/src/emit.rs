@@ -51,17 +51,19 @@ pub fn emit(plan: &Plan, plan_file: &str, emission: &Emission) -> Result<String>
     plan.check().map_err(|why| Error::config(format!("the plan cannot be carried out: {why}")))?;
     let workers = plan.hosts().len();
     let Emission { name, bytes, messages, factor, allreduce } = emission;
-    if !MESSAGE_BYTES.contains(&u64::from(*bytes)) || *messages == 0 || !(*factor > 0.0 && *factor <= 1e6) {
-        return Err(Error::config(format!(
-            "{bytes} bytes, {messages} messages, {factor} times the rate: a message has {} to {} bytes, there is at least one, and \
-             the factor is above 0 and at most 1e6",
-            MESSAGE_BYTES.start(),
-            MESSAGE_BYTES.end()
-        )));
+    if !MESSAGE_BYTES.contains(&u64::from(*bytes)) {
+        let (least, most) = (MESSAGE_BYTES.start(), MESSAGE_BYTES.end());
+        return Err(Error::config(format!("--bytes {bytes}: a message has {least} to {most} whole bytes")));
+    }
+    if *messages == 0 {
+        return Err(Error::config("--messages 0: a worker sends at least one; give 1 or more"));
+    }
+    if !(*factor > 0.0 && *factor <= 1e6) {
+        return Err(Error::config(format!("--factor {factor:?}: it is above 0 and at most 1e6; 1 is the plan's rate")));
     }
     if plan.rate_bps.is_none() && *factor != 1.0 {
         return Err(Error::config(format!(
-            "--factor {factor}: it multiplies the rate that a plan promises, and this plan promises none; leave --factor out"
+            "--factor {factor:?}: it multiplies the rate that a plan promises, and this plan promises none; leave --factor out"
         )));
     }
     check_counts(plan, *allreduce)?;
@@ -268,10 +270,12 @@ mod tests {
     fn what_cannot_be_carried_out_is_refused() {
         let plan = small();
         for (emission, part) in [
-            (Emission { bytes: 10, ..Emission::of(&plan, "x") }, "10 bytes"),
-            (Emission { messages: 0, ..Emission::of(&plan, "x") }, "0 messages"),
-            (Emission { factor: 0.0, ..Emission::of(&plan, "x") }, "factor"),
-            (Emission { factor: 3.0, ..Emission::of(&plan, "x") }, "--factor 3: it multiplies the rate"),
+            (Emission { bytes: 10, ..Emission::of(&plan, "x") }, "--bytes 10: a message has 76 to 9036"),
+            (Emission { messages: 0, ..Emission::of(&plan, "x") }, "--messages 0: "),
+            (Emission { factor: 0.0, ..Emission::of(&plan, "x") }, "--factor 0.0: it is above 0"),
+            (Emission { factor: -1e-310, ..Emission::of(&plan, "x") }, "--factor -1e-310: it is above 0"),
+            (Emission { factor: f64::NAN, ..Emission::of(&plan, "x") }, "--factor NaN: it is above 0"),
+            (Emission { factor: 3.0, ..Emission::of(&plan, "x") }, "--factor 3.0: it multiplies the rate"),
         ] {
             let message = emit(&plan, "p.json", &emission).unwrap_err().to_string();
             assert!(message.contains(part), "{message}");

@@ -240,10 +240,10 @@ fn no_file_is_written_with_an_experiment_that_is_refused() {
     let soar = ["soar", "BT(8)", "-k", "2", "--svg", "p.svg", "--write", "t.json"];
     let atro = ["atro", "--workers", "30", "--switches", "5", "--aggregators", "2", "--ports", "24", "--milp", "p.lp"];
     let refusals = |promises: bool| match promises {
-        true => vec![("--factor", "0", "0 times the rate")],
+        true => vec![("--factor", "0", "--factor 0.0: it is above 0")],
         false => vec![
             ("--factor", "2", "this plan promises none"),
-            ("--messages", "0", "0 messages"),
+            ("--messages", "0", "--messages 0: "),
             ("--messages", "65537", "1 to 65536"),
         ],
     };

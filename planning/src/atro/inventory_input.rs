@@ -137,17 +137,24 @@ fn runs<T: FromStr + Clone>(flag: &str, text: &str, switches: u64) -> Result<Vec
 where
     T::Err: std::fmt::Display,
 {
-    let value = |text: &str| text.parse::<T>().map_err(|why| Error::config(format!("{flag} {text}: {why}")));
+    let value = |each: &str| match each {
+        "" => {
+            let why = "a value is missing; write one for all switches, or groups as 4xVALUE,16xVALUE";
+            Err(Error::config(format!("{flag} \"{text}\": {why}")))
+        }
+        each => each.parse::<T>().map_err(|why| Error::config(format!("{flag} {each}: {why}"))),
+    };
     if !text.contains([',', 'x']) {
         return Ok(vec![value(text)?; switches as usize]);
     }
     let mut values = Vec::new();
     for run in text.split(',') {
         let (count, each) = run.split_once('x').unwrap_or(("1", run));
+        let own = value(each)?;
         let count = count.parse::<u64>().ok().filter(|count| (1..=SIZE_MAX).contains(count)).ok_or_else(|| {
             Error::config(format!("{flag} {run}: it does not begin with a number of switches; write 4x{each}"))
         })?;
-        values.extend(std::iter::repeat_n(value(each)?, count as usize));
+        values.extend(std::iter::repeat_n(own, count as usize));
     }
     if values.len() as u64 != switches {
         return Err(Error::config(format!(
@@ -365,6 +372,10 @@ mod tests {
         fails("3x1", "1Gbps", &[], &["ports", "1 is not from 2"]);
         fails("8", "3x1Gb", &[], &["--capacity", "1Gb"]);
         fails("yx8", "1Gbps", &[], &["--ports yx8", "write 4x8"]);
+        for ports in ["", "4,", ",4", "2x8,1x"] {
+            fails(ports, "1Gbps", &[], &[&format!("--ports \"{ports}\": a value is missing"), "4xVALUE,16xVALUE"]);
+        }
+        fails("8", "1Gbps,", &[], &["--capacity \"1Gbps,\": a value is missing"]);
         fails("8", "1Gbps", &["agg0-cs9=1Gbps"], &["--link agg0-cs9", "no switch \"cs9\""]);
         fails("8", "1Gbps", &["agg0-agg0=1Gbps"], &["two ends"]);
         fails("8", "1Gbps", &["agg0"], &["write agg0-cs2=10Gbps"]);

@@ -70,7 +70,7 @@ impl Tree {
             let id = switch.id;
             if !(switch.rate.is_finite() && switch.rate > 0.0 && (1.0 / switch.rate).is_finite()) {
                 return Err(format!(
-                    "node {id}: rate {}; a rate must be a number above 0, and so must its inverse",
+                    "node {id}: rate {:?}; a rate must be a number above 0, and so must its inverse",
                     switch.rate
                 ));
             }

@@ -105,7 +105,8 @@ fn what_is_no_tree_is_explained() {
         (nodes(r#"{"id":0,"parent":7}"#), "node 0: its parent 7 does not exist"),
         (nodes(r#"{"id":0,"parent":0}"#), "node 0 is its own parent"),
         (nodes(r#"{"id":4,"parent":null,"load":-2}"#), "node 4: load -2"),
-        (nodes(r#"{"id":4,"parent":null,"rate":0}"#), "node 4: rate 0"),
+        (nodes(r#"{"id":4,"parent":null,"rate":0}"#), "node 4: rate 0.0; a rate must be"),
+        (nodes(r#"{"id":4,"parent":null,"rate":1e-310}"#), "node 4: rate 1e-310; a rate must be"),
         (nodes(r#"{"id":4,"parent":null,"laod":1}"#), "unknown field `laod`"),
         (
             nodes(
