@@ -5,7 +5,7 @@ use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 
 use pktgen_core::plan::{FlowSource, Plan, PlanLink, PlanRole};
-use pktgen_core::time::SECOND;
+use pktgen_core::time::{HORIZON, SECOND, too_late};
 use pktgen_core::units::{Rate, Span};
 use pktgen_core::{Error, Result};
 use pktgen_wire::wire::frame::FRAME_MAX;
@@ -67,7 +67,14 @@ pub fn emit(plan: &Plan, plan_file: &str, emission: &Emission) -> Result<String>
         )));
     }
     check_counts(plan, *allreduce)?;
-    let period = Span::from_ps(period_ps(plan, *bytes, *factor));
+    let period = period_ps(plan, *bytes, *factor);
+    // With the period after the last message, in which it is answered.
+    let end = period as f64 * f64::from(*messages);
+    if end > HORIZON as f64 {
+        let what = format!("--messages {messages}, --factor {factor:?}: the end of the run");
+        return Err(Error::config(too_late(&what, end, "give fewer messages or a higher factor")));
+    }
+    let period = Span::from_ps(period);
     let metrics: &[&str] = match plan.rate_bps {
         Some(_) => &["links_unlike_plan", "allreduce_rate", "rate_planned", "link_load_max", "queue_max"],
         None => &["links_unlike_plan", "phi", "phi_planned"],
@@ -284,6 +291,27 @@ mod tests {
         assert!(
             emit(&broken, "p.json", &Emission::of(&broken, "x")).unwrap_err().to_string().contains("sends 0 flows")
         );
+    }
+
+    /// A message takes 6,096 s at 2 bit/s, and 26.7 days have 378 of these.
+    #[test]
+    fn runs_that_would_be_too_long_are_refused() {
+        let plan = Plan { rate_bps: Some(2), ..small() };
+        let ask = |messages, factor| {
+            emit(&plan, "p.json", &Emission { messages, factor, ..Emission::of(&plan, "x") }).map_err(|e| e.to_string())
+        };
+        assert!(ask(378, 1.0).unwrap().contains("period = \"101.6min\""));
+        assert!(ask(1, 0.01).is_ok() && ask(2000, 6.0).is_ok());
+        for (messages, factor, flags, days) in [
+            (379, 1.0, "--messages 379, --factor 1.0: ", "at 26.74 days"),
+            (2000, 1.0, "--messages 2000, --factor 1.0: ", "at 141.11 days"),
+            (1, 0.001, "--messages 1, --factor 0.001: ", "at 70.56 days"),
+            (1, 1e-310, "--messages 1, --factor 1e-310: ", "days"),
+        ] {
+            let why = ask(messages, factor).unwrap_err();
+            let parts = [flags, days, "at most 26 days", "give fewer messages or a higher factor"];
+            assert!(parts.iter().all(|part| why.contains(part)), "{why}");
+        }
     }
 
     /// More messages than cells: an aggregator would drop what has none (`table_full`), unless messages leave as fast as they come.
