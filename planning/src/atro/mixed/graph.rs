@@ -34,6 +34,25 @@ impl Graph {
         self.up.iter().any(|up| up.contains(&switch))
     }
 
+    /// Returns the graphs without a switch, whose links from below lead to one of those above it; to one of those below it, if
+    /// above it is only the server.
+    pub(super) fn without(&self, switch: usize) -> impl Iterator<Item = Graph> {
+        let server = self.up.len();
+        let below: Vec<usize> = (0..server).filter(|&other| self.up[other].contains(&switch)).collect();
+        let ends = if self.up[switch] == [server] { below.clone() } else { self.up[switch].clone() };
+        ends.into_iter().map(move |end| {
+            let mut graph = self.clone();
+            graph.up[switch].clear();
+            for &other in &below {
+                let above = if other == end { server } else { end };
+                let up = &mut graph.up[other];
+                up.retain(|&old| old != switch && old != above);
+                up.push(above);
+            }
+            graph
+        })
+    }
+
     /// Returns the switches in order; `None` if the graph is impossible in this inventory at this rate: a loop, or too
     /// few ports, layers or flows.
     pub fn numbered(&self, capacities: &Capacities) -> Option<Numbered> {

@@ -10,7 +10,7 @@ use super::super::inventory::Inventory;
 use super::super::milp::{MilpForm, MilpQuestion, check_size, program};
 use super::super::solver::{MilpReply, solve_flows};
 use super::super::validate::validate_inventory;
-use super::super::wiring::{Wiring, wire_hosts, write};
+use super::super::wiring::{CrossConnect, Wiring, wire_hosts, write};
 use super::bound::{upper, usable};
 use super::build;
 use super::graph::{Graph, Numbered};
@@ -189,19 +189,47 @@ impl Mixed<'_> {
     }
 
     fn written(&self, capacities: &Capacities, graph: Graph, bound_bps: u64) -> Result<Wiring> {
-        let graph = self.lean(capacities, graph);
-        let lost = || Error::Invalid(format!("no wiring was found for {} workers, although one was", self.workers()));
-        let Numbered { skeleton, of } = graph.numbered(capacities).ok_or_else(lost)?;
-        let routes = skeleton.routes_by(&|a, b| capacities.flows(of[a], of[b])).ok_or_else(lost)?;
+        let lean = self.lean(capacities, graph);
+        let shorter = self.laid(capacities, &self.shortened(capacities, lean.clone()))?;
+        let lean = self.laid(capacities, &lean)?;
+        // The flows of the shorter one may need links that the other one leaves out.
+        let is_shorter = shorter.0.links.len() <= lean.0.links.len();
+        let (mut plan, cross_connects, switches) = if is_shorter { shorter } else { lean };
         let rate_bps = capacities.rate_bps;
-        // Links get their own rates below; until then they carry anything.
-        let (mut plan, cross_connects, used) = write(&skeleton, routes, self.workers(), u64::MAX, rate_bps)?;
-        let switches: Vec<usize> = used.iter().map(|&number| of[number]).collect();
         dress(&mut plan, &switches, self.inventory);
         let flows_per_link = plan.messages().iter().map(|[up, down]| up + down).max().unwrap_or(0);
         let optimal = rate_bps == bound_bps;
         let (proved, solver_failure) = (true, None);
         Ok(Wiring { plan, cross_connects, flows_per_link, rate_bps, bound_bps, optimal, proved, solver_failure })
+    }
+
+    /// Returns the plan of a graph, in which links carry anything, with the number of each switch in the inventory.
+    fn laid(&self, capacities: &Capacities, graph: &Graph) -> Result<(Plan, Vec<CrossConnect>, Vec<usize>)> {
+        let lost = || Error::Invalid(format!("no wiring was found for {} workers, although one was", self.workers()));
+        let Numbered { skeleton, of } = graph.numbered(capacities).ok_or_else(lost)?;
+        let routes = skeleton.routes_by(&|a, b| capacities.flows(of[a], of[b])).ok_or_else(lost)?;
+        let (plan, cross_connects, used) = write(&skeleton, routes, self.workers(), u64::MAX, capacities.rate_bps)?;
+        Ok((plan, cross_connects, used.iter().map(|&number| of[number]).collect()))
+    }
+
+    /// Removes switches as long as the workers fit with the links below them at a neighbour (ATRO §III-C).
+    fn shortened(&self, capacities: &Capacities, mut graph: Graph) -> Graph {
+        let usable = usable(capacities);
+        if usable.len() > SWITCHES_MAX {
+            return graph;
+        }
+        let holds = |graph: &Graph| graph.workers(capacities).is_some_and(|workers| workers >= self.workers());
+        loop {
+            let before = graph.clone();
+            for &switch in usable.iter().rev().filter(|&&switch| before.feeds(switch)) {
+                let shorter = graph.without(switch).find(holds);
+                graph = shorter.unwrap_or(graph);
+            }
+            if graph == before {
+                return graph;
+            }
+            graph = self.lean(capacities, graph);
+        }
     }
 
     /// Removes switches that are not necessary for the workers and have nothing below them.

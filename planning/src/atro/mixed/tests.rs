@@ -272,6 +272,26 @@ fn what_a_solver_finds_is_found_without_it() {
     }
 }
 
+/// The construction begins with a chain of switches: those that only pass flows on are left out, at the same rate.
+#[test]
+fn no_switch_is_used_that_a_neighbour_can_replace() {
+    // Ports, rate in Gbit/s, whether it aggregates; workers, at this rate; switches in use.
+    let chain = [(2, 100, true), (3, 25, true), (2, 100, true), (5, 25, false), (4, 100, false)];
+    let pair = [(6, 50, true), (7, 50, false)];
+    for (switches, workers, gbps, names) in [(&chain[..], 3, 25, ["cs4"]), (&pair[..], 3, 50, ["agg0"])] {
+        let aggregators = switches.iter().filter(|(.., aggregates)| *aggregates).count() as u64;
+        let equal = cluster(switches.len() as u64, aggregators, 4, 5);
+        let mut inventory = Inventory { hosts: gpus(workers, gbps * GBPS), ..Inventory::of_cluster(&equal, 1) };
+        for (switch, &(ports, rate, _)) in inventory.switches.iter_mut().zip(switches) {
+            (switch.ports, switch.rate_bps) = (ports, rate * GBPS);
+        }
+        let wiring = wire_inventory(&inventory, &[], None).unwrap();
+        assert_eq!((wiring.rate_bps, wiring.optimal, wiring.plan.links.len()), (gbps * GBPS, true, workers + 1));
+        let nodes = wiring.plan.nodes.iter().filter(|node| node.role != PlanRole::Host && node.role != PlanRole::Server);
+        assert_eq!(nodes.map(|node| node.name.as_str()).collect::<Vec<_>>(), names);
+    }
+}
+
 /// A random cluster whose bound is not met for 45 workers: the wiring that is found stays where a solver fails.
 #[test]
 fn a_solver_that_fails_costs_no_wiring() {
