@@ -2,6 +2,7 @@
 //! and docs/certify.md is what the command prints: `UPDATE_DOCS=1 cargo test --release --workspace --test cli certify::`.
 
 mod libra;
+mod olaf;
 mod performance;
 mod trio;
 

@@ -7,7 +7,7 @@ use pktgen_wire::wire::frame::{
 
 use super::card::Card;
 use super::passing::free;
-use super::{BASE, acknowledging, merging};
+use super::{BASE, acknowledging, behind};
 use crate::strict::{ACK_HEAD, Ack, PORT, WORKER_PORT};
 use pktgen_engine::clause::{Clause, ClauseBreach, ClauseProbe, ProbeFrame, ProbeResult};
 
@@ -28,8 +28,8 @@ pub(super) static CLAUSES: &[Clause] = &[
         id: "olaf-ack-state",
         title: "an acknowledgement has the queue's state",
         rule: "The device writes the slots in use (Qn) and the active clusters (N) of the queue towards the server into an ACK (§7).",
-        precondition: "target.program = \"olaf\" and target.queue = \"olaf\"; three clusters",
-        exempt: |ground| acknowledging(ground, 3, 1).or_else(|| merging(ground, 3, 1)),
+        precondition: "target.program = \"olaf\" and target.queue = \"olaf\"; three clusters; three slots (two if target.slot_in_transmission = false)",
+        exempt: |ground| acknowledging(ground, 3, 1).or_else(|| behind(ground, 3, 1)),
         stimulus: "an update of every worker; when all has left, two updates ahead, updates of some other clusters, and at once an ACK of the server",
         observation: "all ports, until the device is silent",
         oracle: "Qn: the updates that wait, and at most one more; N: at least the clusters of this stimulus, at most all",
@@ -149,7 +149,7 @@ fn acknowledged(card: &mut Card, members: &[u32]) -> ProbeResult<()> {
 fn state(probe: &mut ClauseProbe) -> ProbeResult<()> {
     let mut card = introduced(probe)?;
     card.congest()?;
-    let most = super::passing::free(&card).min(card.clusters.len());
+    let most = free(&card).min(card.clusters.len());
     let count = 1 + card.probe.below(most.max(1));
     let all: Vec<_> = card.clusters.iter().take(count).map(|members| members[0]).collect();
     for worker in &all {

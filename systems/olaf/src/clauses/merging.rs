@@ -6,7 +6,8 @@ use pktgen_core::time::Time;
 use pktgen_wire::wire::frame::{HEAD, SERVER_IP, Template, has_udp_checksum, set_ip_checksum, set_udp_checksum};
 
 use super::card::{AHEAD, Card, Left, Sent, from, merged, most_lanes, update_bytes};
-use super::{BASE, SEND, merging};
+use super::passing::free;
+use super::{BASE, SEND, behind, cramped, merging};
 use crate::strict::{PORT, UPDATE_HEAD, WORKER_PORT};
 use pktgen_engine::clause::checks::{checksum_is_finished, number16, same, station};
 use pktgen_engine::clause::{Clause, ClauseBreach, ClauseProbe, ProbeGround, ProbeResult, ProbeStop};
@@ -30,8 +31,8 @@ pub(super) static CLAUSES: &[Clause] = &[
         id: "olaf-merge-many",
         title: "so do more than two",
         rule: "Every further update of the cluster is added, whoever sent it.",
-        precondition: "a queue that merges; three clusters, three workers in each",
-        exempt: |ground| merging(ground, 3, 3),
+        precondition: "a queue that merges; three clusters, three workers in each; three slots (two if target.slot_in_transmission = false)",
+        exempt: |ground| behind(ground, 3, 3),
         stimulus: "two updates ahead; updates of up to eight workers of another cluster, in random order",
         observation: DOWN_TOO,
         oracle: "one update, with the sums of the gradients; no frame at the workers' ports",
@@ -42,8 +43,8 @@ pub(super) static CLAUSES: &[Clause] = &[
         id: "olaf-merge-long",
         title: "a merge has no largest number of members",
         rule: "Every further update of the cluster is added, however many are in the merge.",
-        precondition: "a queue that merges; three clusters, two workers in each; an output that is slow enough for more than four updates",
-        exempt: |ground| merging(ground, 3, 2).or_else(|| brief(ground)),
+        precondition: "a queue that merges; three clusters, two workers in each; three slots (two if target.slot_in_transmission = false); an output that is slow enough for more than four updates",
+        exempt: |ground| behind(ground, 3, 2).or_else(|| brief(ground)),
         stimulus: "two updates ahead; updates of two workers of another cluster in turn, with one reward: 300, or on wires as many as go in while the two ahead last",
         oracle: "one update, with the sums of the gradients and that reward",
         repeats: 2,
@@ -54,8 +55,8 @@ pub(super) static CLAUSES: &[Clause] = &[
         id: "olaf-merge-first",
         title: "the first that waits is merged, too",
         rule: "An update that waits right behind the one in transmission is merged as all others (Algorithm 1, lines 10 to 15; §12.1).",
-        precondition: "a queue that merges; two clusters, two workers in each",
-        exempt: |ground| merging(ground, 2, 2),
+        precondition: "a queue that merges; two clusters, two workers in each; two slots (one if target.slot_in_transmission = false)",
+        exempt: |ground| merging(ground, 2, 2).or_else(|| cramped(ground, 2)),
         stimulus: "an update to an idle device; at once updates of two workers of another cluster",
         observation: "the server's port, until the device is silent; not decidable if the second update began to leave before the third went in",
         oracle: "the first update; one with the sums of the others",
@@ -84,10 +85,8 @@ pub(super) static CLAUSES: &[Clause] = &[
         id: "olaf-headers",
         title: "headers of updates are right",
         rule: "Lengths in IPv4 and UDP are those of the frame, checksums are right (UDP's may be 0), ports are those of updates, Ethernet addresses are those of the IPv4 addresses, and a hop is left (RFC 791, RFC 768, RFC 1122).",
-        stimulus: "two updates ahead; updates of two workers of another cluster and one of a third if there is one, all with UDP checksums; the same without",
+        stimulus: "two updates ahead; updates of two workers of another cluster and one of a third, if there is one and a slot for it, all with UDP checksums; the same without",
         oracle: "headers made by the certifier, for the merge and the update",
-        precondition: "a queue that merges; three clusters, two workers in each",
-        exempt: |ground| merging(ground, 3, 2),
         repeats: 2,
         probe: headers,
         ..BASE
@@ -96,8 +95,8 @@ pub(super) static CLAUSES: &[Clause] = &[
         id: "olaf-merge-apart",
         title: "clusters do not mix",
         rule: "Updates are merged with those of their own cluster only, and each cluster keeps its place (§4, \"Dequeue Process\").",
-        precondition: "a queue that merges; four clusters, two workers in each",
-        exempt: |ground| merging(ground, 4, 2),
+        precondition: "a queue that merges; four clusters, two workers in each; three slots (two if target.slot_in_transmission = false)",
+        exempt: |ground| behind(ground, 4, 2),
         stimulus: "two updates ahead; updates of two workers of each other cluster, in random order",
         oracle: "one update for each cluster, with its sums, in the order of their first updates",
         probe: apart,
@@ -263,7 +262,7 @@ fn headers(probe: &mut ClauseProbe) -> ProbeResult<()> {
         let mut card = Card::new(probe);
         card.congest()?;
         let pair = card.clusters[0].clone();
-        let other = card.clusters.get(1).map(|members| members[0]);
+        let other = card.clusters.get(1).filter(|_| free(&card) >= 2).map(|members| members[0]);
         let all: Vec<_> = pair.iter().take(2).copied().chain(other).map(|worker| card.update(worker)).collect();
         for update in &all {
             let mut frame = Card::frame(update);
@@ -321,7 +320,7 @@ fn apart(probe: &mut ClauseProbe) -> ProbeResult<()> {
     let mut card = Card::new(probe);
     card.judges_ahead = true;
     card.congest()?;
-    let count = super::passing::free(&card).min(card.clusters.len());
+    let count = free(&card).min(card.clusters.len());
     let pairs: Vec<_> = card.clusters[..count].iter().map(|members| [members[0], members[1]]).collect();
     let turns: Vec<usize> = (0..count).flat_map(|cluster| [cluster, cluster]).collect();
     let turns = card.probe.shuffled(&turns);

@@ -22,7 +22,7 @@ pub(crate) static SUITE: ClauseSuite = ClauseSuite {
     format: "olaf",
     programs: &[OLAF, "forward"],
     layout: Some("strict"),
-    version: 8,
+    version: 9,
     terms: &[
         ("update", "a packet of a worker with a reward and gradients"),
         ("cluster", "workers whose updates may be merged; the device knows it by the source address"),
@@ -49,8 +49,8 @@ pub(crate) static SUITE: ClauseSuite = ClauseSuite {
 
 /// Common parts of most clauses.
 const BASE: Clause = Clause {
-    precondition: "a queue that merges (target.queue = \"olaf\"); three clusters, two workers in each",
-    exempt: |ground| merging(ground, 3, 2),
+    precondition: "a queue that merges (target.queue = \"olaf\"); three clusters, two workers in each; three slots (two if target.slot_in_transmission = false)",
+    exempt: |ground| behind(ground, 3, 2),
     observation: "the server's port, until the device is silent; not decidable if what is ahead left before the last frame went in",
     ..Clause::BASE
 };
@@ -84,6 +84,34 @@ const OLAF: &str = "olaf";
 /// Returns why a clause on merges does not apply: the device is not declared to merge, or there are too few clusters or workers.
 fn merging(ground: &ProbeGround, clusters: usize, workers: usize) -> Option<String> {
     said(ground, "target.queue", "merge updates").or_else(|| few(ground, clusters, workers))
+}
+
+/// Returns why a clause on what waits behind the two ahead does not apply: it is none on merges here, or the queue has no slot for a third update.
+fn behind(ground: &ProbeGround, clusters: usize, workers: usize) -> Option<String> {
+    merging(ground, clusters, workers).or_else(|| cramped(ground, card::AHEAD + 1))
+}
+
+/// Returns the declared number of slots.
+fn slots(ground: &ProbeGround) -> i64 {
+    ground.number("target.slots").unwrap_or(8)
+}
+
+/// Returns the number of updates that the device can hold at once, with the one in transmission.
+fn places(ground: &ProbeGround) -> usize {
+    let slots = usize::try_from(slots(ground)).unwrap_or_default();
+    slots.saturating_add(usize::from(!ground.flag("target.slot_in_transmission")))
+}
+
+/// Returns why a clause does not apply whose stimulus takes this many places at once; the device drops what has none (Algorithm 1, line 22).
+fn cramped(ground: &ProbeGround, needed: usize) -> Option<String> {
+    let places = places(ground);
+    (places < needed).then(|| {
+        let held = ground.flag("target.slot_in_transmission");
+        format!(
+            "target.slots = {}, target.slot_in_transmission = {held}: the device holds {places} updates at once, and {needed} are needed",
+            slots(ground)
+        )
+    })
 }
 
 /// Returns why a clause on acknowledgements does not apply.

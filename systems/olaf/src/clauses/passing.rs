@@ -1,7 +1,7 @@
 //! Clauses on updates that pass unchanged.
 
-use super::card::{Card, Sent, same, update_bytes};
-use super::{BASE, few};
+use super::card::{AHEAD, Card, Sent, same, update_bytes};
+use super::{BASE, cramped, few, places};
 use pktgen_core::time::{Time, US};
 use pktgen_engine::clause::{Clause, ClauseBreach, ClauseProbe, ProbeGround, ProbeResult, ProbeStop};
 
@@ -27,8 +27,8 @@ pub(super) static CLAUSES: &[Clause] = &[
         id: "olaf-append",
         title: "updates of different clusters wait in order",
         rule: "An update whose cluster does not wait is appended (Algorithm 1, lines 16 to 19).",
-        precondition: "four clusters",
-        exempt: |ground| few(ground, 4, 1),
+        precondition: "four clusters; three slots (two if target.slot_in_transmission = false)",
+        exempt: |ground| few(ground, 4, 1).or_else(|| cramped(ground, AHEAD + 1)),
         stimulus: "two updates ahead; one update of each other cluster, as many as there are slots for",
         oracle: "the same updates, in order",
         probe: append,
@@ -38,7 +38,6 @@ pub(super) static CLAUSES: &[Clause] = &[
         id: "olaf-transmission",
         title: "the update in transmission is out of reach",
         rule: "An update that arrives while one of its cluster is in transmission is appended, and both leave as they were (§12.1).",
-        precondition: "a queue that merges (target.queue = \"olaf\"); three clusters, two workers in each",
         stimulus: "an update to an idle device; at once one of another worker of its cluster; when all has left, two updates ahead and two of another cluster, which merge",
         observation: "the server's port, until the device is silent; not decidable if nothing merged or, on wires, the second went in too late",
         oracle: "both updates, in order",
@@ -60,8 +59,8 @@ pub(super) static CLAUSES: &[Clause] = &[
         id: "olaf-output",
         title: "the output is no faster than it is said to be",
         rule: "Updates leave one after the other at topology.rate, so those that come at once wait (§4): an output that is faster, or a way around the queue, leaves nothing to merge.",
-        precondition: "on wires; four clusters; room for two updates behind another one, at least",
-        exempt: |ground| few(ground, 4, 1).or_else(|| no_link(ground)),
+        precondition: "on wires; four clusters; four slots (three if target.slot_in_transmission = false)",
+        exempt: |ground| few(ground, 4, 1).or_else(|| no_link(ground)).or_else(|| cramped(ground, AHEAD + 2)),
         stimulus: "an update of each of up to four clusters at once, as many as there are slots for",
         observation: "the server's port, until the device is silent; not decidable if another number left",
         oracle: "the last leaves no sooner behind the sending of the first than 85 % of the time of the others at topology.rate; no lateness of a host makes that shorter",
@@ -84,9 +83,7 @@ fn pass(probe: &mut ClauseProbe) -> ProbeResult<()> {
 
 /// Returns the number of free slots behind the two updates ahead.
 pub(super) fn free(card: &Card) -> usize {
-    let slots = card.probe.ground.number("target.slots").and_then(|n| usize::try_from(n).ok()).unwrap_or(8);
-    let held = usize::from(card.probe.ground.flag("target.slot_in_transmission"));
-    slots.saturating_sub(1 + held)
+    places(card.probe.ground).saturating_sub(AHEAD)
 }
 
 fn append(probe: &mut ClauseProbe) -> ProbeResult<()> {
@@ -130,9 +127,6 @@ fn output(probe: &mut ClauseProbe) -> ProbeResult<()> {
     let mut card = Card::new(probe);
     let count = card.clusters.len().min(AT_ONCE).min(1 + free(&card));
     let one = card.probe.ground.busy(update_bytes(card.probe.ground)).unwrap_or_default();
-    if count < 3 {
-        return Err(ProbeStop::Undecidable(format!("there is room for {count} updates at once, and three are needed")));
-    }
     let begun = card.probe.now();
     let all: Vec<_> = card.clusters.clone().iter().take(count).map(|members| card.update(members[0])).collect();
     card.send_all(&all)?;

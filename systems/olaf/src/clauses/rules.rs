@@ -2,7 +2,7 @@
 
 use super::card::{Card, Sent, alike, merged, threshold};
 use super::passing::{fits_slots, free};
-use super::{BASE, few, merging};
+use super::{BASE, behind, few, merging, slots};
 use pktgen_engine::clause::{Clause, ClauseProbe, ProbeGround, ProbeResult};
 
 pub(super) static CLAUSES: &[Clause] = &[
@@ -70,7 +70,7 @@ pub(super) static CLAUSES: &[Clause] = &[
         id: "olaf-reward-higher",
         title: "a much higher reward takes the place",
         rule: "An update whose reward is higher than the waiting one's by more than the threshold takes its place (§3).",
-        precondition: "target.reward_filter = true",
+        precondition: "target.reward_filter = true; three slots (two if target.slot_in_transmission = false)",
         exempt: unfiltered,
         stimulus: "two updates ahead; an update; one of another worker with a reward above it by more than the threshold",
         oracle: "the second update",
@@ -81,7 +81,7 @@ pub(super) static CLAUSES: &[Clause] = &[
         id: "olaf-reward-lower",
         title: "a much lower reward is dropped",
         rule: "An update whose reward is lower than the waiting one's by more than the threshold is dropped (§3).",
-        precondition: "target.reward_filter = true",
+        precondition: "target.reward_filter = true; three slots (two if target.slot_in_transmission = false)",
         exempt: unfiltered,
         stimulus: "two updates ahead; an update; one of another worker with a reward below it by more than the threshold",
         oracle: "the first update",
@@ -107,18 +107,18 @@ fn far(ground: &ProbeGround) -> f32 {
 }
 
 fn unfiltered(ground: &ProbeGround) -> Option<String> {
-    merging(ground, 3, 2)
+    behind(ground, 3, 2)
         .or_else(|| (!ground.flag("target.reward_filter")).then(|| "target.reward_filter = false".to_owned()))
         .or_else(|| threshold(ground).is_infinite().then(|| "target.reward_threshold is beyond 32 bits".to_owned()))
 }
 
 fn scarce(ground: &ProbeGround) -> Option<String> {
-    let slots = ground.number("target.slots").unwrap_or(8);
+    let slots = slots(ground);
     (slots < 4).then(|| format!("target.slots = {slots}"))
 }
 
 fn roomy(ground: &ProbeGround) -> Option<String> {
-    let (slots, clusters) = (ground.number("target.slots").unwrap_or(8), ground.clusters().len() as i64);
+    let (slots, clusters) = (slots(ground), ground.clusters().len() as i64);
     merging(ground, 3, 1)
         .or_else(|| (clusters < slots + 2 || slots < 3).then(|| format!("{slots} slots for {clusters} clusters")))
 }

@@ -1,5 +1,7 @@
 //! A simple card over bytes, correct and with planted defects: every clause passes with the correct one and detects its defects.
 
+mod settings;
+
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
@@ -154,6 +156,9 @@ struct Naive {
     service: Time,
     /// Of rewards.
     threshold: f32,
+    slots: usize,
+    /// Whether the update in transmission holds its slot.
+    holds_slot: bool,
 }
 
 fn cluster(worker: u32) -> u16 {
@@ -225,7 +230,7 @@ impl Naive {
             cluster(it.worker) == cluster(worker) || mixes && cluster(it.worker) / 4 == cluster(worker) / 4
         };
         let from = usize::from(self.is(Defect::PassesFirst));
-        let full = self.queue.len() + usize::from(self.leaving.is_some()) >= SLOTS;
+        let full = self.queue.len() + usize::from(self.holds_slot && self.leaving.is_some()) >= self.slots;
         match self.queue.iter().skip(from).position(same).map(|at| at + from) {
             Some(_) if full && self.is(Defect::DropsWhenFull) => {}
             Some(at) => {
@@ -399,6 +404,8 @@ fn naive(defect: Defect) -> Naive {
         now: 0,
         service: SERVICE,
         threshold: 1.5,
+        slots: SLOTS,
+        holds_slot: true,
     }
 }
 
