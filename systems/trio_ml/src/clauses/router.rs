@@ -225,6 +225,14 @@ impl<'p, 'a> Router<'p, 'a> {
         most.min(fit).max(1)
     }
 
+    /// Passes a random time of up to two timeouts: each timer visits its part of the blocks at its own time, and a fresh device has the
+    /// same times in all repeats.
+    pub(super) fn any_phase(&mut self) -> ProbeResult<()> {
+        let most = timeout(self.probe.ground).map_or(0, |timeout| (2 * timeout / US) as usize);
+        let moment = self.probe.below(most.max(1)) as Time * US;
+        self.probe.pass(moment).map(drop)
+    }
+
     /// Returns the frames that leave during `span`, without notices.
     pub(super) fn pass(&mut self, span: Time) -> ProbeResult<Vec<ProbeFrame>> {
         let frames = self.probe.pass(span)?;
@@ -469,6 +477,23 @@ impl<'p, 'a> Router<'p, 'a> {
                 Span::from_ps(least)
             )))
         }
+    }
+
+    /// Checks the time of one of the partial results of `blocks` blocks, whose last contribution went in between these moments. On wires
+    /// a host may receive some of many late.
+    pub(super) fn one_ages_in_time(
+        &self,
+        answers: &[Answer],
+        spot: &Spot,
+        (before, sent): (Time, Time),
+        blocks: usize,
+    ) -> ProbeResult<()> {
+        let ground = self.probe.ground;
+        let starts = answers.iter().map(|Answer { frame, .. }| frame.t - ground.on_link(frame.port, frame.bytes.len()));
+        let Some(first) = starts.min().filter(|_| ground.patience == 0) else { return Ok(()) };
+        // Results of the other blocks may be ahead of it on its link.
+        let least = first - sent - ground.on_links(blocks * ground.workers.len());
+        self.ages_in_time(spot, least.max(0), first - before)
     }
 
     /// Checks that each worker gets exactly one copy at its port, with its address or that of its job.

@@ -1,6 +1,6 @@
 //! Clauses on blocks that lack a worker: when they time out, and their partial results (§5).
 
-use pktgen_core::time::{Time, US};
+use pktgen_core::time::Time;
 use pktgen_core::units::Span;
 
 use super::results::{has_right_stations, is_well_addressed};
@@ -26,7 +26,7 @@ pub(super) static CLAUSES: &[Clause] = &[
         id: "trio-ml-aged",
         title: "a block that lacks a worker ages in time",
         rule: "A block that no packet touched for the timeout ages: its partial result leaves one to two timeouts behind the last contribution (§5, Figure 14).",
-        stimulus: "contributions of all workers but one",
+        stimulus: "at a random moment, contributions of all workers but one",
         oracle: "a result of the block, one to two timeouts later; a tenth of a timeout and half a millisecond more are the chip's, and in virtual time the time on the port's link does not count",
         probe: |probe| with_router(probe, in_time),
         ..AGING
@@ -36,7 +36,7 @@ pub(super) static CLAUSES: &[Clause] = &[
         title: "a partial result says what it lacks",
         rule: "The result of a block that aged has the sum of those that contributed, their number in src_cnt, degraded 1 and age_op 1 (§5).",
         stimulus: "at a random moment, contributions of one to all but one of the workers to each of up to 16 blocks anywhere in 32 bits, in random order",
-        oracle: "for each block 32-bit sums made by the certifier; that number, 1 and 1; once to each worker",
+        oracle: "for each block 32-bit sums made by the certifier; that number, 1 and 1; once to each worker; in virtual time and in lockstep at the time of trio-ml-aged",
         probe: |probe| with_router(probe, partial),
         ..AGING
     },
@@ -111,6 +111,7 @@ fn fewer(ground: &ProbeGround, least: usize) -> Option<String> {
 }
 
 fn in_time(router: &mut Router) -> ProbeResult<()> {
+    router.any_phase()?;
     let spot = router.begin();
     let ((others, _), parts) = (router.any_order_and_last(), router.parts());
     let (behind, first) = others.split_last().map_or((0, &others[..]), |(last, others)| (*last, others));
@@ -122,10 +123,7 @@ fn in_time(router: &mut Router) -> ProbeResult<()> {
 }
 
 fn partial(router: &mut Router) -> ProbeResult<()> {
-    let Some(timeout) = timeout(router.probe.ground) else { return Ok(()) };
-    // Each timer visits a part of the blocks at its own time.
-    let moment = router.probe.below((timeout / US) as usize) as Time * US;
-    router.probe.pass(moment)?;
+    router.any_phase()?;
     let workers = router.workers.len();
     let most = router.probe.ground.number("target.block_cnt_max").map_or(BLOCKS, |most| (most as usize).min(BLOCKS));
     let count = router.blocks_in_time(most);
@@ -139,14 +137,19 @@ fn partial(router: &mut Router) -> ProbeResult<()> {
         parts.push(router.parts());
         orders.push(order);
     }
+    // The moments before and after the last contribution to each block.
+    let mut touched = vec![(0, 0); count];
     for (at, n) in router.probe.shuffled(&all) {
+        let before = router.probe.now();
         router.send(n, &spots[at], &parts[at][n])?;
+        touched[at] = (before, router.probe.last_sent());
     }
     let answers = router.all_aged(&spots)?;
     for (at, answers) in answers.iter().enumerate() {
         counts(answers, &spots[at], orders[at].len(), workers)?;
         has_sums(answers, &spots[at], &wrapping_sum(orders[at].iter().map(|n| &parts[at][*n])))?;
         router.reaches(answers, &spots[at])?;
+        router.one_ages_in_time(answers, &spots[at], touched[at], count)?;
     }
     Ok(())
 }

@@ -22,6 +22,8 @@ const WORKERS: usize = 4;
 const JOBS: u16 = 2;
 const VALUES: usize = 60;
 const TIMEOUT: Time = 10 * MS;
+/// When timers with a period visit the blocks first.
+const FIRST_VISIT: Time = MS / 10;
 
 /// The defect of a router.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -178,6 +180,8 @@ struct Naive {
     /// Notifies jobs whose blocks timed out, with the next packet (docs/trio.md).
     notifies: bool,
     to_notify: Vec<u8>,
+    /// Period of the timers; `None`: a block ages one and a half timeouts after its last packet.
+    period: Option<Time>,
 }
 
 /// A parsed contribution.
@@ -318,7 +322,11 @@ impl Naive {
             Defect::NeverAges => NEVER,
             Defect::AgesEarly => record.touched + TIMEOUT / 2,
             Defect::AgesLate => record.touched + 4 * TIMEOUT,
-            _ => record.touched + TIMEOUT * 3 / 2,
+            _ => match self.period {
+                // The second visit after the last packet (§5, Figure 14).
+                Some(period) => ((record.touched - FIRST_VISIT).div_euclid(period) + 2) * period + FIRST_VISIT,
+                None => record.touched + TIMEOUT * 3 / 2,
+            },
         }
     }
 
@@ -524,6 +532,7 @@ fn naive(defect: Defect) -> Naive {
         old: Vec::new(),
         notifies: false,
         to_notify: Vec::new(),
+        period: None,
     }
 }
 

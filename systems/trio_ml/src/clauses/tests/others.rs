@@ -42,6 +42,28 @@ fn a_block_that_ages_before_another_fails_no_clause() {
     }
 }
 
+/// Every repeat has a fresh router: what comes at once meets all timers just before their first visit.
+#[test]
+fn timers_that_are_late_are_found_on_fresh_routers() {
+    for (period, passes) in [(TIMEOUT, true), (TIMEOUT * 3 / 2, false), (2 * TIMEOUT, false)] {
+        for (id, seed) in ["trio-ml-aged", "trio-ml-partial"].into_iter().flat_map(|id| (0..10).map(move |n| (id, n))) {
+            let is_right = |repeat| {
+                let (mut router, mut memory) = (naive(Defect::None), ProbeMemory::new());
+                router.period = Some(period);
+                let (ground, clause) = (ground(true, false), clause_named(id));
+                let mut probe =
+                    ClauseProbe::new(&ground, &mut memory, &mut router, Seed(seed), (id, repeat, 0)).unwrap();
+                match (clause.probe)(&mut probe) {
+                    Ok(()) => true,
+                    Err(ProbeStop::Breach(_)) => false,
+                    Err(other) => panic!("{id}: {other:?}"),
+                }
+            };
+            assert_eq!((0..15).all(is_right), passes, "{id}, seed {seed}, {} ms", period / MS);
+        }
+    }
+}
+
 #[test]
 fn notices_of_stragglers_fail_no_clause() {
     for (seed, (on_cable, unicast)) in (0..5).flat_map(|seed| FORMS.map(|form| (seed, form))) {
