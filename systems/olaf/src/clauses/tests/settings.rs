@@ -13,6 +13,21 @@ fn card(slots: usize, holds_slot: bool, defect: Defect) -> Naive {
     Naive { slots, holds_slot, ..naive(defect) }
 }
 
+/// In lockstep nothing says how fast the output of a device is.
+#[test]
+fn a_long_merge_has_as_many_members_as_a_fast_output_leaves_time_for() {
+    let clause = correctness().find(|clause| clause.id == "olaf-merge-long").expect("a clause");
+    let ground = ProbeGround { output: None, ..ground() };
+    for service in [SERVICE, 60 * US, 15 * US] {
+        for (defect, passes) in [(Defect::None, true), (Defect::MergesTwelve, false)] {
+            for seed in 0..10 {
+                let mut card = Naive { service, ..naive(defect) };
+                assert_eq!(holds_at(&ground, clause, &mut card, seed), passes, "{defect:?}, {} us", service / US);
+            }
+        }
+    }
+}
+
 /// A card drops what has no slot (Algorithm 1, line 22).
 #[test]
 fn a_whole_card_with_few_slots_fails_nothing() {
