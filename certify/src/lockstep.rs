@@ -159,12 +159,21 @@ impl ProbeBench for LockstepBench<'_> {
         Ok(())
     }
 
+    fn quit(&mut self) -> Option<String> {
+        if !self.is_own {
+            return None;
+        }
+        self.is_new = false;
+        let mut remote = self.remote.take()?;
+        remote.end().err().map(|why| why.to_string())
+    }
+
     fn restart(&mut self, _repeat: u32) -> Result<bool> {
         if !self.is_new {
             if !self.is_own {
                 return Ok(false);
             }
-            // The result of ending the old process is ignored.
+            // One that is still there failed its clause already: its end is ignored.
             let _ = self.remote.take().map(|mut remote| remote.end());
             self.remote = (self.couple)(&self.plan)?;
             (self.now, self.next, self.ended, self.is_new) = (0, NEVER, None, true);

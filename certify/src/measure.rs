@@ -91,7 +91,7 @@ impl MeasureResult {
             NoTrial::Impossible(why) => Self::not_decidable(why, trials),
             NoTrial::Ended(why) => MeasureResult {
                 verdict: ClauseVerdict::Failed,
-                why: format!("the device: expected runs on, observed {why}"),
+                why: format!("the device: expected runs on until it is to quit, observed {why}"),
                 measured: Vec::new(),
                 trials,
             },

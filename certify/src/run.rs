@@ -8,7 +8,8 @@ use pktgen_core::seed::Seed;
 use pktgen_core::time::{MS, Time};
 use pktgen_core::{Error, Result};
 use pktgen_engine::clause::{
-    Clause, ClauseProbe, ClauseSuite, LoadMeasure, ProbeBench, ProbeFrame, ProbeGround, ProbeMemory, ProbeStop,
+    Clause, ClauseBreach, ClauseProbe, ClauseSuite, LoadMeasure, ProbeBench, ProbeFrame, ProbeGround, ProbeMemory,
+    ProbeStop,
 };
 use serde_json::{Value, json};
 
@@ -193,6 +194,13 @@ fn try_once(
             (ended, probe.into_log())
         }
         Err(stop) => (Err(stop), Vec::new()),
+    };
+    let ended = match ended {
+        Err(stop @ (ProbeStop::Breach(_) | ProbeStop::Bench(_))) => Err(stop),
+        other => match bench.quit() {
+            Some(why) => Err(ClauseBreach::stop("the device", "counters, and exit code 0 after quit", why)),
+            None => other,
+        },
     };
     let verdict = match ended {
         Ok(()) => None,

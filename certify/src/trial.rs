@@ -33,7 +33,7 @@ struct Lateness {
 pub(crate) enum NoTrial {
     /// It cannot be made.
     Impossible(String),
-    /// The device ended.
+    /// The device ended, or its end was wrong.
     Ended(String),
 }
 
@@ -115,7 +115,7 @@ impl<'a> TrialMaker<'a> {
         let account = workers.account();
         self.leave(workers, begin)?;
         self.frames += account.offered - account.unsent;
-        if let Some(why) = self.bench.ended() {
+        if let Some(why) = self.bench.ended().or_else(|| self.bench.quit()) {
             return Ok(Err(NoTrial::Ended(why)));
         }
         let lost = self.bench.lost()? - lost;
@@ -216,7 +216,7 @@ impl<'a> TrialMaker<'a> {
         let account = workers.account();
         self.leave(workers.as_mut(), begin)?;
         self.frames += account.offered + asks.len() as u64;
-        if let Some(why) = self.bench.ended() {
+        if let Some(why) = self.bench.ended().or_else(|| self.bench.quit()) {
             return Ok(Err(NoTrial::Ended(why)));
         }
         let lost = self.bench.lost()? - lost;

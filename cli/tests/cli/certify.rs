@@ -1,6 +1,7 @@
 //! `pktgen certify`: our own switch and one in C conform, planted defects are found by the clauses that name them and proven by their frames,
 //! and docs/certify.md is what the command prints: `UPDATE_DOCS=1 cargo test --release --workspace --test cli certify::`.
 
+mod ending;
 mod libra;
 mod olaf;
 mod performance;

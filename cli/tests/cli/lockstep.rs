@@ -387,6 +387,19 @@ fn devices_that_misbehave_end_the_run() {
     }
 }
 
+/// A device advances to the end of time with the last frame if nothing leaves for it.
+#[test]
+fn a_wrong_end_has_the_time_of_the_last_frame() {
+    let trio = SWITCHML.replace("\"switchml\"\npool = 32", "\"trio_ml\"\nwindow = 32");
+    let device = lockstep().to_str().expect("a path");
+    let words = ["sh", "-c", "\"$@\"; exit 1", "sh", device, "--ports", "4", "--protocol", "trio-ml", "--workers", "4"];
+    let words = [&words[..], &["--timeout-ms", "10", "--mute"]].concat();
+    let set = ["target.kind=external".to_owned(), format!("target.lockstep.command={}", json!(words))];
+    let text = said(&Ran::of(&trio, &set, &["--allow-launch"]).output);
+    assert!(text.contains("it ended with exit status: 1"), "{text}");
+    assert!(text.contains(", after ") && !text.contains("2305843009"), "{text}");
+}
+
 #[test]
 fn what_cannot_begin_leaves_nothing() {
     let refused = |set: &[String], more: &[&str], code: i32, part: &str| {

@@ -242,6 +242,11 @@ pub trait ProbeBench: ProbeWitness {
         Ok(false)
     }
 
+    /// Ends the device after a repeat, if it is replaced before the next one; returns what was wrong with its end.
+    fn quit(&mut self) -> Option<String> {
+        None
+    }
+
     /// Returns the number of frames that the bench itself has lost.
     fn lost(&mut self) -> Result<u64> {
         Ok(0)

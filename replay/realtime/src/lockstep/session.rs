@@ -4,7 +4,7 @@
 
 use std::io::{ErrorKind, Read, Write};
 
-use pktgen_core::time::{NEVER, Time};
+use pktgen_core::time::{HORIZON, NEVER, Time};
 use pktgen_core::units::Span;
 use pktgen_core::{Error, Result};
 
@@ -47,6 +47,8 @@ pub(super) struct Session {
     end: usize,
     /// The time to which the device has advanced.
     reached: Time,
+    /// The time of the last frame in or out.
+    last: Time,
 }
 
 /// Reads numbers from the front of a message's body.
@@ -85,6 +87,7 @@ impl Session {
             begin: 0,
             end: 0,
             reached: Time::MIN,
+            last: Time::MIN,
         };
         own.greet(seed)?;
         Ok(own)
@@ -121,6 +124,7 @@ impl Session {
 
     /// Sends a frame to the device.
     pub(super) fn frame_in(&mut self, t: Time, port: u16, frame: &[u8]) -> Result<()> {
+        self.last = self.last.max(t);
         self.put(kind::FRAME_IN, &[&t.to_le_bytes(), &port.to_le_bytes(), frame]);
         if self.out.len() >= WRITE_AT { self.write() } else { Ok(()) }
     }
@@ -142,6 +146,7 @@ impl Session {
                         return Err(self.wrong(why));
                     }
                     left = Some(t);
+                    self.last = self.last.max(t);
                     each(t, port, body.0);
                 }
                 kind::ADVANCED => {
@@ -282,11 +287,10 @@ impl Session {
 
     /// Returns the error for a misbehaviour of the device, with its time.
     fn wrong(&self, what: impl std::fmt::Display) -> Error {
-        let when = if self.reached == Time::MIN {
-            "at the beginning".to_owned()
-        } else {
-            format!("after {}", Span::from_ps(self.reached))
-        };
+        // Without further events a device has advanced to the end of time.
+        let at = if self.reached < HORIZON { self.reached } else { self.last };
+        let when =
+            if at == Time::MIN { "at the beginning".to_owned() } else { format!("after {}", Span::from_ps(at)) };
         Error::Host(format!("target.lockstep: {}, {when}: {what} (docs/lockstep.md)", self.process.name))
     }
 }
