@@ -20,7 +20,7 @@ pub(crate) static SUITE: ClauseSuite = ClauseSuite {
     format: "switchml",
     programs: &[],
     layout: None,
-    version: 7,
+    version: 8,
     terms: &[
         ("contribution", "a packet of a worker with its values for one sum"),
         ("result", "a packet of the device with the sum of all workers of a job"),

@@ -1,6 +1,6 @@
 //! Clauses on results: their recipients and their headers.
 
-use super::switch::{Answer, Spot, Switch};
+use super::switch::{Answer, Spot, Switch, has_sums, sum};
 use crate::format::{HEADER, PORT, WORKER_PORT};
 use pktgen_engine::clause::checks::{dotted, headers_fit, number16, same, station};
 use pktgen_engine::clause::{Clause, ClauseBreach, ClauseProbe, ProbeGround, ProbeResult};
@@ -20,10 +20,10 @@ pub(super) static CLAUSES: &[Clause] = &[
     },
     Clause {
         id: "switchml-echo",
-        title: "a result names the contributions that it answers",
-        rule: "Size, job, packet number, set and slot of a result are those of the contributions.",
+        title: "a result names the contributions that it answers, and is their sum",
+        rule: "Size, job, packet number, set and slot of a result are those of the contributions; its values are their sums, however large the packet number is.",
         stimulus: "contributions with random job numbers to random slots, in a later round of the slot, so that packet numbers have up to 31 bits; after the result a random one again",
-        oracle: "the same fields",
+        oracle: "the same fields, and 32-bit sums made by the certifier",
         probe: echo,
         ..Clause::BASE
     },
@@ -119,15 +119,6 @@ fn dressed(
 /// Does the same, including the answer to the repeated last contribution.
 fn with_answer(switch: &mut Switch, dress: impl Fn(&mut Switch, &mut [u8])) -> ProbeResult<(Spot, Vec<Answer>)> {
     let spot = switch.begin()?;
-    with_answer_at(switch, spot, dress)
-}
-
-/// Does the same for this sum.
-fn with_answer_at(
-    switch: &mut Switch,
-    spot: Spot,
-    dress: impl Fn(&mut Switch, &mut [u8]),
-) -> ProbeResult<(Spot, Vec<Answer>)> {
     let (spot, mut answers, (worker, frame)) = dressed(switch, spot, dress)?;
     switch.probe.send(worker, &frame)?;
     answers.extend(switch.answers()?);
@@ -179,7 +170,11 @@ fn receivers(probe: &mut ClauseProbe) -> ProbeResult<()> {
 fn echo(probe: &mut ClauseProbe) -> ProbeResult<()> {
     let mut switch = Switch::new(probe)?;
     let spot = switch.begin_later()?;
-    let (spot, answers) = with_answer_at(&mut switch, spot, |_, _| ())?;
+    let (order, parts) = (switch.any_order(), switch.parts());
+    switch.send_all(&order, &spot, &parts)?;
+    let mut answers = switch.results(&spot)?;
+    switch.send(order[0], &spot, &parts[order[0]])?;
+    answers.extend(switch.answers()?);
     for Answer { header, .. } in &answers {
         same(&spot, "values of the result", switch.elements, header.elements)?;
         same(&spot, "job of the result", spot.job, header.job)?;
@@ -187,7 +182,7 @@ fn echo(probe: &mut ClauseProbe) -> ProbeResult<()> {
         same(&spot, "set of the result", u8::from(spot.set()), u8::from(header.set))?;
         same(&spot, "slot of the result", spot.slot, header.slot)?;
     }
-    Ok(())
+    has_sums(&answers, &spot, &sum(&parts))
 }
 
 fn addresses(probe: &mut ClauseProbe) -> ProbeResult<()> {

@@ -78,6 +78,7 @@ enum Defect {
     TwiceBesideOthers,
     StrayBesideOthers,
     SixteenBitNumber,
+    SpoilsLargeNumbers,
     EightBitSlots,
     RefusesLastSlot,
     KeepsExponent,
@@ -139,6 +140,7 @@ const PLANTED: &[(Defect, &[&str])] = &[
     (Defect::TwiceBesideOthers, &["switchml-slots"]),
     (Defect::StrayBesideOthers, &["switchml-slots"]),
     (Defect::SixteenBitNumber, &["switchml-echo"]),
+    (Defect::SpoilsLargeNumbers, &["switchml-echo"]),
     (Defect::RefusesLastSlot, &["switchml-slots"]),
     (Defect::KeepsExponent, &["switchml-reuse"]),
     (Defect::SlotsShareExponents, &["switchml-slots"]),
@@ -329,6 +331,10 @@ impl Naive {
         }
         if self.is(Defect::SixteenBitNumber) {
             bytes[HEAD + 4..HEAD + 6].fill(0);
+        }
+        // The number is little-endian.
+        if self.is(Defect::SpoilsLargeNumbers) && bytes[HEAD + 4..HEAD + 6] != [0, 0] {
+            bytes[HEAD + HEADER] ^= 1;
         }
         if self.is(Defect::SwapsBytes) {
             bytes.swap(HEAD + HEADER, HEAD + HEADER + 1);
