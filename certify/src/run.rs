@@ -171,8 +171,14 @@ fn measured(
     })
 }
 
-/// The verdict and reason of a repeat that decided against its clause.
-type Ended = Option<(ClauseVerdict, String)>;
+/// The end of a repeat that did not pass; none if it passed.
+type Ended = Option<RepeatStop>;
+
+/// Why a repeat did not pass.
+enum RepeatStop {
+    Breach(ClauseBreach),
+    Undecidable(String),
+}
 
 /// Makes one draw of a repeat; returns its end and its frames.
 fn try_once(
@@ -202,13 +208,13 @@ fn try_once(
             None => other,
         },
     };
-    let verdict = match ended {
+    let ended = match ended {
         Ok(()) => None,
-        Err(ProbeStop::Breach(breach)) => Some((ClauseVerdict::Failed, bench.on_cables(breach).to_string())),
-        Err(ProbeStop::Undecidable(why)) => Some((ClauseVerdict::NotDecidable, why)),
+        Err(ProbeStop::Breach(breach)) => Some(RepeatStop::Breach(bench.on_cables(breach))),
+        Err(ProbeStop::Undecidable(why)) => Some(RepeatStop::Undecidable(why)),
         Err(ProbeStop::Bench(error)) => return Err(error),
     };
-    Ok((verdict, log))
+    Ok((ended, log))
 }
 
 /// Carries out all repeats of a clause.
@@ -245,6 +251,8 @@ fn one(
 struct Repeats {
     outcome: ClauseOutcome,
     hashing: Hashing<std::io::Sink>,
+    /// The first breach, with the setting that fits all.
+    breach: Option<ClauseBreach>,
     /// The first repeat that no draw decided, why, and the frames of its last draw.
     why: Option<(u32, String, Vec<ProbeFrame>)>,
     /// Number of draws that may still be repeated.
@@ -276,7 +284,7 @@ fn blank(number: String, clause: &'static Clause) -> ClauseOutcome {
 impl Repeats {
     /// Returns the state before the first of `repeats` repeats.
     fn new(outcome: ClauseOutcome, repeats: u32) -> Self {
-        Repeats { outcome, hashing: Hashing::new(std::io::sink()), why: None, budget: repeats.max(DRAWS) }
+        Repeats { outcome, hashing: Hashing::new(std::io::sink()), breach: None, why: None, budget: repeats.max(DRAWS) }
     }
 
     /// Carries out a repeat: it is drawn again while it is undecided and draws are left.
@@ -294,12 +302,18 @@ impl Repeats {
             hashed.map_err(|e| Error::Invalid(e.to_string()))?;
             match ended {
                 None => return Ok(()),
-                Some((ClauseVerdict::Failed, why)) => {
-                    if self.outcome.verdict != ClauseVerdict::Failed {
-                        let own = &mut self.outcome;
-                        (own.verdict, own.why, own.first, own.evidence) = (ClauseVerdict::Failed, why, repeat, log);
+                Some(RepeatStop::Breach(breach)) => {
+                    let own = &mut self.outcome;
+                    own.times += 1;
+                    match &mut self.breach {
+                        None => {
+                            (own.verdict, own.first, own.evidence) = (ClauseVerdict::Failed, repeat, log);
+                            self.breach = Some(breach);
+                        }
+                        // A setting explains the device if it fits all repeats.
+                        Some(first) if first.fits != breach.fits => first.fits.clear(),
+                        Some(_) => {}
                     }
-                    self.outcome.times += 1;
                     return Ok(());
                 }
                 // If no repeat could be decided so far, others will not be, either.
@@ -311,7 +325,7 @@ impl Repeats {
                     (draw, self.budget) = (draw + 1, self.budget - 1);
                     self.outcome.redrawn += 1;
                 }
-                Some((_, why)) => {
+                Some(RepeatStop::Undecidable(why)) => {
                     self.outcome.undecided += 1;
                     self.why.get_or_insert((repeat, why, log));
                     return Ok(());
@@ -322,7 +336,8 @@ impl Repeats {
 
     /// Returns the outcome: a clause that did not fail is undecidable if fewer than half of its repeats were decided.
     fn end(self) -> ClauseOutcome {
-        let Repeats { mut outcome, mut hashing, why, .. } = self;
+        let Repeats { mut outcome, mut hashing, breach, why, .. } = self;
+        outcome.why = breach.map(|breach| breach.to_string()).unwrap_or_default();
         outcome.digest = hashing.digest().map(|digest| digest.sha256).unwrap_or_default();
         if let (false, Some((first, why, evidence))) = (outcome.verdict == ClauseVerdict::Failed, why)
             && 2 * outcome.undecided > outcome.repeats

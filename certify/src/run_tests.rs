@@ -34,7 +34,12 @@ fn carried_out(repeats: u32, ends: impl Fn(u32, u32) -> Ended) -> (ClauseOutcome
     (own.end(), made)
 }
 
-const UNDECIDED: fn() -> Ended = || Some((ClauseVerdict::NotDecidable, "who knows".into()));
+fn breach(what: &str, fits: &str) -> RepeatStop {
+    let (expected, observed) = ("1".into(), "2".into());
+    RepeatStop::Breach(ClauseBreach { what: what.into(), expected, observed, fits: fits.into() })
+}
+
+const UNDECIDED: fn() -> Ended = || Some(RepeatStop::Undecidable("who knows".into()));
 
 proptest! {
     /// 0: it holds, 1: it does not, 2: not decidable.
@@ -43,7 +48,7 @@ proptest! {
         let repeats = ends.len() as u32;
         let end = |repeat: u32, draw: u32| match ends[repeat as usize][draw as usize] {
             0 => None,
-            1 => Some((ClauseVerdict::Failed, format!("repeat {repeat}"))),
+            1 => Some(breach(&format!("repeat {repeat}"), "")),
             _ => UNDECIDED(),
         };
         let (outcome, made) = carried_out(repeats, end);
@@ -65,7 +70,7 @@ proptest! {
             _ => ClauseVerdict::Failed,
         };
         prop_assert_eq!(outcome.verdict, verdict);
-        let first = last.iter().position(|end| *end == 1).map(|at| format!("repeat {at}"));
+        let first = last.iter().position(|end| *end == 1).map(|at| format!("repeat {at}: expected 1, observed 2"));
         let why = match verdict { ClauseVerdict::Failed => first.unwrap(), ClauseVerdict::Passed => String::new(), _ => "who knows".into() };
         prop_assert_eq!(outcome.why, why);
     }
@@ -90,4 +95,15 @@ fn a_clause_says_what_was_not_decidable_on_the_way() {
     let (outcome, _) = carried_out(4, |repeat, _| if repeat == 1 { UNDECIDED() } else { None });
     assert_eq!((outcome.verdict, outcome.undecided, outcome.redrawn), (ClauseVerdict::Passed, 1, 3));
     assert!(outcome.line().ends_with("test (1 of 4 repeats not decidable, 3 drawn again)"), "{}", outcome.line());
+}
+
+/// A setting that explains some of the failed repeats does not explain the device.
+#[test]
+fn a_setting_is_named_if_it_fits_all_failed_repeats() {
+    for (fits, named) in [(["a = 1"; 3], true), (["a = 1", "a = 1", ""], false), (["a = 1", "", "a = 1"], false)] {
+        let end = |repeat: u32, _| fits.get(repeat as usize).map(|fits| breach("it", fits));
+        let (outcome, _) = carried_out(4, end);
+        assert_eq!((outcome.verdict, outcome.times), (ClauseVerdict::Failed, 3));
+        assert_eq!(outcome.why.ends_with("; fits a = 1"), named, "{fits:?}: {}", outcome.why);
+    }
 }
