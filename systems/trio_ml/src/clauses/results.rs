@@ -29,9 +29,9 @@ pub(super) static CLAUSES: &[Clause] = &[
     Clause {
         id: "trio-ml-counts",
         title: "a whole result says that it is whole",
-        rule: "src_cnt of a result to which all have contributed is the number of the job's workers, degraded and age_op are 0 (§4, §5).",
+        rule: "src_cnt of a result to which all have contributed is the number of the job's workers, degraded and age_op are 0 (§4, §5); src_id is a source of the job (ours: docs/trio.md).",
         stimulus: "one contribution of each worker",
-        oracle: "the number of workers, 0 and 0",
+        oracle: "the number of workers, 0 and 0; any source of the job",
         probe: |probe| with_router(probe, whole),
         ..Clause::BASE
     },

@@ -527,13 +527,18 @@ pub(super) fn has_sums(answers: &[Answer], spot: &Spot, sums: &[i32]) -> ProbeRe
     answers.iter().try_for_each(|answer| same_sums(spot, "gradient", sums, &answer.sums))
 }
 
-/// Checks that every copy has this number of the job's workers and the corresponding flag.
+/// Checks that every copy has this number of the job's workers, the corresponding flag, and a source of the job.
 pub(super) fn counts(answers: &[Answer], spot: &Spot, sources: usize, of: usize) -> ProbeResult<()> {
     answers.iter().try_for_each(|Answer { header, .. }| {
         same(spot, "src_cnt of the result", sources, usize::from(header.sources))?;
         same(spot, "degraded of the result", u8::from(sources < of), u8::from(header.degraded))?;
         let age_op = if sources < of { AGED } else { 0 };
-        same(spot, "age_op of the result", age_op, header.age_op)
+        same(spot, "age_op of the result", age_op, header.age_op)?;
+        if usize::from(header.source) < of {
+            return Ok(());
+        }
+        let expected = format!("a source of the job, 0 to {}", of.saturating_sub(1));
+        Err(ClauseBreach::stop(format!("{spot}: src_id of the result"), expected, header.source))
     })
 }
 

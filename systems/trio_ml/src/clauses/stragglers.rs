@@ -34,7 +34,7 @@ pub(super) static CLAUSES: &[Clause] = &[
     Clause {
         id: "trio-ml-partial",
         title: "a partial result says what it lacks",
-        rule: "The result of a block that aged has the sum of those that contributed, their number in src_cnt, degraded 1 and age_op 1 (§5).",
+        rule: "The result of a block that aged has the sum of those that contributed, their number in src_cnt, degraded 1 and age_op 1 (§5), and a source of the job in src_id (ours: docs/trio.md).",
         stimulus: "at a random moment, contributions of one to all but one of the workers to each of up to 16 blocks anywhere in 32 bits, in random order",
         oracle: "for each block 32-bit sums made by the certifier; that number, 1 and 1; once to each worker; in virtual time and in lockstep at the time of trio-ml-aged",
         probe: |probe| with_router(probe, partial),

@@ -42,6 +42,7 @@ enum Defect {
     ForgetsGeneration,
     CountsZero,
     AlwaysDegraded,
+    NoSource,
     NeverFinal,
     CompletesEarly,
     WorkersSource,
@@ -101,6 +102,7 @@ const PLANTED: &[(Defect, &[&str])] = &[
     (Defect::ForgetsGeneration, &["trio-ml-echo"]),
     (Defect::CountsZero, &["trio-ml-counts"]),
     (Defect::AlwaysDegraded, &["trio-ml-counts"]),
+    (Defect::NoSource, &["trio-ml-counts", "trio-ml-partial"]),
     (Defect::NeverFinal, &["trio-ml-final"]),
     (Defect::CompletesEarly, &["trio-ml-complete"]),
     (Defect::WorkersSource, &["trio-ml-addresses"]),
@@ -390,6 +392,7 @@ impl Naive {
         let degraded = aged && self.defect != Defect::AgedWhole || self.defect == Defect::AlwaysDegraded;
         let last = record.last && self.defect != Defect::NeverFinal && !(aged && self.defect == Defect::AgedLosesFinal);
         p[5] = u8::from(mark) << 4 | u8::from(last) << 3 | u8::from(degraded) << 2;
+        p[6] = if self.is(Defect::NoSource) { u8::MAX } else { 0 };
         p[7] = match self.defect {
             Defect::CountsZero => 0,
             Defect::AgedWrongCount if aged => WORKERS as u8,
