@@ -289,8 +289,7 @@ impl Session {
     fn wrong(&self, what: impl std::fmt::Display) -> Error {
         // Without further events a device has advanced to the end of time.
         let at = if self.reached < HORIZON { self.reached } else { self.last };
-        let when =
-            if at == Time::MIN { "at the beginning".to_owned() } else { format!("after {}", Span::from_ps(at)) };
+        let when = if at == Time::MIN { "at the beginning".to_owned() } else { format!("after {}", Span::from_ps(at)) };
         Error::Host(format!("target.lockstep: {}, {when}: {what} (docs/lockstep.md)", self.process.name))
     }
 }
