@@ -44,6 +44,8 @@ pub(crate) struct Arrived {
     pub(crate) count: Vec<u16>,
     /// Generation time that its header states; empty if contents identify packets.
     pub(crate) gen_ps: Vec<i64>,
+    /// Worker of its newest member by its address; empty unless contents identify packets.
+    pub(crate) newest: Vec<u32>,
 }
 
 /// Results at workers.
@@ -162,7 +164,9 @@ impl Evidence {
         }
         arrived.packet = names;
         arrived.gen_ps.clear();
-        Ok(())
+        each(&self.dir, RECEIVED, &["newest_worker"], &mut |batch| {
+            arrived.newest.extend(required::<UInt32Type>(batch, "newest_worker"));
+        })
     }
 
     fn read_results(&mut self) -> Result<()> {
@@ -469,7 +473,7 @@ pub(crate) fn each(
 fn fits(column: &str, is: &DataType) -> bool {
     match column {
         "packet" => *is == DataType::UInt64,
-        "worker" | "seq" | "bytes" => *is == DataType::UInt32,
+        "worker" | "newest_worker" | "seq" | "bytes" => *is == DataType::UInt32,
         "count" | "part" | "cluster" | "job" => *is == DataType::UInt16,
         "attempt" | "action" | "reason" => *is == DataType::UInt8,
         "again" | "degraded" => *is == DataType::Boolean,

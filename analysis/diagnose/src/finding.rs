@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use crate::cause::Cause;
+use crate::cause::{self, CAUSES, Cause};
 
 /// Certainty of a cause.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
@@ -76,5 +76,50 @@ pub struct CauseFound {
 impl CauseFound {
     pub(crate) fn new(cause: &'static Cause, certainty: Certainty, explains: u64, proofs: Vec<EvidenceItem>) -> Self {
         CauseFound { cause, certainty, explains, proofs }
+    }
+}
+
+/// Causes that may be consequences of a late host.
+const OF_LATENESS: [&Cause; 8] = [
+    &cause::HOST_LATE,
+    &cause::LINK_LOST,
+    &cause::HOST_OVERRUN,
+    &cause::DEVICE_OVERRUN,
+    &cause::ACKS_LOST,
+    &cause::RATE_LIMITED,
+    &cause::DROPPED_IN_BURSTS,
+    &cause::DROPPED_AT_RANDOM,
+];
+
+/// Sorts by certainty, then by how much a cause explains, then by the order of the registry. A late host is placed
+/// after causes that lateness does not explain.
+pub(crate) fn rank(found: &mut [CauseFound]) {
+    let apart = |found: &CauseFound| found.certainty > Certainty::Possible && !OF_LATENESS.contains(&found.cause);
+    let others = found.iter().any(apart);
+    let weight = |found: &CauseFound| match found.cause == &cause::HOST_LATE && others {
+        true => (Certainty::Likely, 0),
+        false => (found.certainty, found.explains),
+    };
+    let place = |found: &CauseFound| CAUSES.iter().position(|cause| std::ptr::eq(*cause, found.cause));
+    found.sort_by_key(|found| (std::cmp::Reverse(weight(found)), place(found)));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_late_host_comes_behind_what_lateness_does_not_bring_about() {
+        let order = |causes: &[(&'static Cause, Certainty, u64)]| {
+            let mut found: Vec<_> = causes.iter().map(|(c, sure, n)| CauseFound::new(c, *sure, *n, vec![])).collect();
+            rank(&mut found);
+            found.iter().map(|found| found.cause.code).collect::<Vec<_>>()
+        };
+        let late = (&cause::HOST_LATE, Certainty::Certain, 900);
+        let overrun = (&cause::HOST_OVERRUN, Certainty::Certain, 70);
+        assert_eq!(order(&[overrun, late]), ["host_late", "host_overrun"]);
+        assert_eq!(order(&[late, (&cause::BYTE_ORDER, Certainty::Certain, 5)]), ["byte_order", "host_late"]);
+        assert_eq!(order(&[late, (&cause::ADDS_WRONGLY, Certainty::Likely, 5)]), ["adds_wrongly", "host_late"]);
+        assert_eq!(order(&[late, (&cause::BITS_FLIPPED, Certainty::Possible, 5)]), ["host_late", "bits_flipped"]);
     }
 }

@@ -89,16 +89,16 @@ pub(crate) fn look_at(evidence: &Evidence, found: &mut Vec<CauseFound>) -> Resul
     Ok(!wrong.is_empty())
 }
 
-/// Returns the workers of which packets contain an update according to lanes; `None` if packets have no such lanes.
-pub(crate) fn workers_of_members(evidence: &Evidence) -> Result<Option<HashSet<u32>>> {
+/// Returns the workers of which packets of `least` updates or more contain one according to lanes; `None` if packets have no such lanes.
+pub(crate) fn workers_of_members(evidence: &Evidence, least: usize) -> Result<Option<HashSet<u32>>> {
     let layout = evidence.manifest.lanes.as_ref().filter(|layout| layout.proves_sums());
     let Some(layout) = layout.filter(|_| evidence.dir.join(format!("{LANES}.parquet")).exists()) else {
         return Ok(None);
     };
     let members = Heads::read(evidence)?.members(evidence, layout);
     let worker = |row: &u32| evidence.sent.packet.get(*row as usize).map(|packet| packet.worker());
-    let rows = (0..members.answers.len()).flat_map(|row| members.of(row).iter().filter_map(worker));
-    Ok(Some(rows.collect()))
+    let packets = (0..members.answers.len()).map(|row| members.of(row)).filter(|own| own.len() >= least);
+    Ok(Some(packets.flat_map(|own| own.iter().filter_map(worker)).collect()))
 }
 
 /// Returns the values of every transmission that was sent, by row of `sent`; `None` if the capture contains others.

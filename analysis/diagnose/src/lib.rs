@@ -5,7 +5,7 @@
 //! (`pktgen-doctor`). It must not print or use `unsafe`; invalid input gives an error message, never a panic.
 //!
 //! [`diagnose`] reads a run dir (`evidence`) and the captures of its taps (`crossing`, `sums`), asks the rules (`hosts`, `loss`, `frames`,
-//! `results`, `partial`, `merging`), and ranks what they found. docs/diagnose.md has the causes.
+//! `results`, `partial`, `merging`, `senders`), and ranks what they found. docs/diagnose.md has the causes.
 #![forbid(unsafe_code)]
 
 mod answers;
@@ -32,6 +32,7 @@ mod merging;
 mod partial;
 mod repeats;
 mod results;
+mod senders;
 mod sockets;
 mod stations;
 mod sums;
@@ -49,6 +50,7 @@ pub use cause::{CAUSES, Cause, CausePlace, DIAGNOSIS};
 pub use caution::Caution;
 use crossing::{Crossing, Rules, Traffic};
 use evidence::Evidence;
+use finding::rank;
 pub use finding::{CauseFound, Certainty, EvidenceItem, Symptom};
 use known::Known;
 use links::{Balances, LostOnLinks};
@@ -178,6 +180,7 @@ pub fn diagnose(dir: &Path, device: Option<&Path>, protocols: &Protocols, no_ver
     if kept_apart && evidence.came() > 0 {
         unknown.extend(balances.unknown(&evidence, &found));
     }
+    senders::look(&evidence, &mut found, &mut unknown);
     let is_asked = leave_out_asked(&evidence, &mut found);
     let symptoms = symptoms(&evidence, &found);
     if found.is_empty() && !symptoms.is_empty() && unknown.is_empty() && !is_asked && !is_interrupted(&evidence) {
@@ -431,49 +434,9 @@ fn what_would_tell(evidence: &Evidence) -> String {
     }
 }
 
-/// Causes that may be consequences of a late host.
-const OF_LATENESS: [&Cause; 8] = [
-    &cause::HOST_LATE,
-    &cause::LINK_LOST,
-    &cause::HOST_OVERRUN,
-    &cause::DEVICE_OVERRUN,
-    &cause::ACKS_LOST,
-    &cause::RATE_LIMITED,
-    &cause::DROPPED_IN_BURSTS,
-    &cause::DROPPED_AT_RANDOM,
-];
-
-/// Sorts by certainty, then by how much a cause explains, then by the order of the registry. A late host is placed
-/// after causes that lateness does not explain.
-fn rank(found: &mut [CauseFound]) {
-    let apart = |found: &CauseFound| found.certainty > Certainty::Possible && !OF_LATENESS.contains(&found.cause);
-    let others = found.iter().any(apart);
-    let weight = |found: &CauseFound| match found.cause == &cause::HOST_LATE && others {
-        true => (Certainty::Likely, 0),
-        false => (found.certainty, found.explains),
-    };
-    let place = |found: &CauseFound| CAUSES.iter().position(|cause| std::ptr::eq(*cause, found.cause));
-    found.sort_by_key(|found| (std::cmp::Reverse(weight(found)), place(found)));
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_late_host_comes_behind_what_lateness_does_not_bring_about() {
-        let order = |causes: &[(&'static Cause, Certainty, u64)]| {
-            let mut found: Vec<_> = causes.iter().map(|(c, sure, n)| CauseFound::new(c, *sure, *n, vec![])).collect();
-            rank(&mut found);
-            found.iter().map(|found| found.cause.code).collect::<Vec<_>>()
-        };
-        let late = (&cause::HOST_LATE, Certainty::Certain, 900);
-        let overrun = (&cause::HOST_OVERRUN, Certainty::Certain, 70);
-        assert_eq!(order(&[overrun, late]), ["host_late", "host_overrun"]);
-        assert_eq!(order(&[late, (&cause::BYTE_ORDER, Certainty::Certain, 5)]), ["byte_order", "host_late"]);
-        assert_eq!(order(&[late, (&cause::ADDS_WRONGLY, Certainty::Likely, 5)]), ["adds_wrongly", "host_late"]);
-        assert_eq!(order(&[late, (&cause::BITS_FLIPPED, Certainty::Possible, 5)]), ["host_late", "bits_flipped"]);
-    }
 
     /// Causes on the cables of a software device with this queue, of 20 frames that came as `arrivals` says, in ms.
     fn of_cables(queue: &str, arrivals: impl Fn(u32) -> Vec<u32>) -> Vec<(&'static str, Certainty, u64)> {

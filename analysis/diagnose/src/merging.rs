@@ -75,7 +75,7 @@ pub(crate) fn look(
         other.who != own.who && other.cluster == own.cluster && comes(other) && stays(other)
     };
     let has_mates = |own: &Share| stays(own) && (own.cluster.is_none() || shares.iter().any(|other| mate(own, other)));
-    let never: Vec<_> = shares
+    let mut never: Vec<_> = shares
         .iter()
         .filter(|own| {
             has_mates(own)
@@ -84,18 +84,14 @@ pub(crate) fn look(
                 && own.alone as f64 * (1.0 - others(own)).max(1e-3).ln() < NO_ACCIDENT
         })
         .collect();
+    // Packets name the worker of their newest member: one that is always an older member is merged, too.
+    if !never.is_empty()
+        && let Some(merged) = floats::workers_of_members(evidence, 2)?
+    {
+        never.retain(|own| own.worker.is_none_or(|worker| !merged.contains(&worker)));
+    }
     if !never.is_empty() {
-        let packets = never.iter().map(|own| own.alone).sum();
-        let names: Vec<_> = never.iter().map(|own| own.who.as_str()).collect();
-        let says = format!(
-            "all {packets} packets of {} hold one update; {merged} of {came} packets hold several",
-            names.join(", ")
-        );
-        let proofs = vec![
-            EvidenceItem::new("received.parquet", says),
-            EvidenceItem::new("device table", format!("the cluster of {}", names.join(", "))),
-        ];
-        found.push(CauseFound::new(&WORKER_NOT_MERGED, Certainty::Certain, packets, proofs));
+        found.push(not_merged(&never, (merged, came)));
     }
     let mean = came as f64 / shares.len().max(1) as f64;
     let gone: Vec<_> =
@@ -103,6 +99,18 @@ pub(crate) fn look(
     let leaks = found.iter().find(|found| found.cause == &DEVICE_DROPS).map_or(0, |found| found.explains);
     found.extend(unknown(evidence, &shares, gone, (mean, leaks))?);
     Ok(())
+}
+
+/// Returns the cause of workers whose updates are `never` merged, while so many of all packets hold several.
+fn not_merged(never: &[&Share], (merged, came): (u64, u64)) -> CauseFound {
+    let packets: u64 = never.iter().map(|own| own.alone).sum();
+    let names = never.iter().map(|own| own.who.as_str()).collect::<Vec<_>>().join(", ");
+    let says = format!("all {packets} packets of {names} hold one update; {merged} of {came} packets hold several");
+    let proofs = vec![
+        EvidenceItem::new("received.parquet", says),
+        EvidenceItem::new("device table", format!("the cluster of {names}")),
+    ];
+    CauseFound::new(&WORKER_NOT_MERGED, Certainty::Certain, packets, proofs)
 }
 
 /// Whether lanes prove sums of several updates: a device may leave the number in packets at 1.
@@ -122,7 +130,7 @@ fn unknown(
         return Ok(None);
     }
     let mut certainty = Certainty::Likely;
-    if let Some(members) = floats::workers_of_members(evidence)? {
+    if let Some(members) = floats::workers_of_members(evidence, 1)? {
         gone.retain(|own| own.worker.is_some_and(|worker| !members.contains(&worker)));
     } else if evidence.text("transport", "on_wire") == "strict" {
         certainty = Certainty::Possible;
@@ -186,14 +194,15 @@ fn shares(evidence: &Evidence, crossing: Option<&Crossing>) -> Vec<Share> {
             sources.into_iter().enumerate().map(of).collect()
         }
         // By contents only: a packet that equals none that was sent contains several updates.
-        (true, None) => {
+        (true, None) if !has_proven_sums(evidence) => {
             let came = evidence.arrived.packet.len() as u64;
             let alone = evidence.arrived.packet.iter().flatten().count() as u64;
             let sent = sent.values().sum();
             let who = "all workers".to_owned();
             vec![Share { who, worker: None, cluster: None, sent, alone, merged: came - alone }]
         }
-        (false, _) => {
+        // Where lanes prove sums without ids, addresses identify the worker of the newest member, and contents single updates.
+        _ => {
             let mut of: BTreeMap<u32, Share> = sent
                 .into_iter()
                 .map(|(worker, sent)| {
@@ -202,9 +211,13 @@ fn shares(evidence: &Evidence, crossing: Option<&Crossing>) -> Vec<Share> {
                     (worker, Share { who, worker: Some(worker), cluster, sent, alone: 0, merged: 0 })
                 })
                 .collect();
-            for (packet, count) in evidence.arrived.packet.iter().zip(&evidence.arrived.count) {
-                let Some(share) = packet.and_then(|packet| of.get_mut(&packet.worker())) else { continue };
-                *if *count > 1 { &mut share.merged } else { &mut share.alone } += 1;
+            let arrived = &evidence.arrived;
+            for (row, (packet, count)) in arrived.packet.iter().zip(&arrived.count).enumerate() {
+                let by_address = || arrived.newest.get(row).copied().filter(|_| strict);
+                let worker = packet.map(|packet| packet.worker()).or_else(by_address);
+                let Some(share) = worker.and_then(|worker| of.get_mut(&worker)) else { continue };
+                let several = if strict { packet.is_none() } else { *count > 1 };
+                *if several { &mut share.merged } else { &mut share.alone } += 1;
             }
             of.into_values().collect()
         }
@@ -449,6 +462,35 @@ mod tests {
         };
         assert_eq!(causes(None), ["not_merged"]);
         assert_eq!(causes(Some("1.0e-5")), Vec::<&str>::new());
+    }
+
+    /// Packets without ids whose sums lanes prove: worker 2 sends, and none is of it. Half of the others' are sums, but those of `alone`.
+    #[test]
+    fn addresses_and_lanes_tell_workers_apart_without_ids() {
+        let causes = |smallest: Option<&str>, alone: u32| {
+            let mut manifest = manifest(&[0, 0, 1, 1]);
+            manifest.config = "[transport]\non_wire = \"strict\"\n".to_owned();
+            let smallest_error = smallest.map(str::to_owned);
+            manifest.unseen = Some(Unseen { merges: true, smallest_error, ..Unseen::default() });
+            let mut evidence = Evidence::of(std::path::Path::new(""), manifest);
+            for (worker, seq) in (0..4).flat_map(|worker| (0..40).map(move |seq| (worker, seq))) {
+                let packet = PacketId::new(worker, seq, 0);
+                evidence.sent.packet.push(packet);
+                evidence.sent.sent_ps.push(Some(i64::from(seq)));
+                if worker != 2 {
+                    evidence.arrived.packet.push((worker == alone || seq % 2 == 0).then_some(packet));
+                    evidence.arrived.newest.push(worker);
+                    evidence.arrived.count.push(1);
+                }
+            }
+            let mut found = Vec::new();
+            look(&evidence, None, LostOnLinks::NONE, &mut found).unwrap();
+            found.iter().map(|found| (found.cause.code, found.certainty, found.explains)).collect::<Vec<_>>()
+        };
+        let unknown = ("worker_unknown", Certainty::Possible, 40);
+        assert_eq!(causes(Some("1.0e-5"), 9), [unknown]);
+        assert_eq!(causes(Some("1.0e-5"), 0), [("worker_not_merged", Certainty::Certain, 40), unknown]);
+        assert_eq!(causes(None, 9), []);
     }
 
     #[test]
