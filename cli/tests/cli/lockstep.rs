@@ -355,6 +355,24 @@ fn right_queues_are_not_blamed() {
     }
 }
 
+/// OLAF's device sends an answer to all workers of its cluster (§7), and this one to the worker that it is addressed to: right without a
+/// profile that says so.
+#[test]
+fn answers_of_a_coupled_queue_are_counted_for_their_cluster() {
+    let card = ["target.profile=alveo-u55c-olaf", "transport.readdress=false"];
+    let to_some = "acks_to_some (device, certain";
+    for (profile, workers, answer) in [(&card[..], 3, to_some), (&[][..], 1, "nothing is wrong")] {
+        let ran = Ran::coupled(OLAF, OLAF_DEVICE, &[&["format.lanes=true"], profile].concat());
+        let manifest = ran.valid();
+        let (acks, notes) = (&manifest["unseen"]["acks"], manifest["validity"]["notes"].to_string());
+        let [sent, expected, seen] = ["acks", "expected", "seen"].map(|count| number(&acks[count]));
+        assert!(sent > 100 && expected == workers * sent && seen == sent, "{acks}");
+        assert_eq!(notes.contains("acks_missing"), workers > 1, "{notes}");
+        let text = said(&pktgen(&[], &["diagnose", &ran.dir().display().to_string()], &[]).output().expect("it runs"));
+        assert!(text.contains(answer), "{workers}: {text}");
+    }
+}
+
 /// A device's violation ends the run, which reports it and remains readable.
 #[test]
 fn devices_that_misbehave_end_the_run() {

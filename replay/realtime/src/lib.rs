@@ -23,6 +23,7 @@ pub mod socket;
 pub mod steer;
 pub mod transport;
 
+mod acks;
 mod counters;
 
 use pktgen_engine::{catalogue, dialect, endpoint, frame, groups, ledger, parts, racks, recorder, reduction, target};

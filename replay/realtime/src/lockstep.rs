@@ -13,7 +13,7 @@ use pktgen_core::{Error, Result};
 
 use crate::plan::Plan;
 use crate::target::remote::Remote;
-use edge::Edge;
+use edge::{Edge, SharedAcks};
 use process::Process;
 use session::Session;
 
@@ -67,15 +67,24 @@ impl Lockstep {
         }
     }
 
-    /// Starts the device, or waits for it. Returns its node and the device.
-    pub(crate) fn open(&self, plan: &Plan, seed: u64) -> Result<(NodeId, Box<dyn Remote>)> {
+    /// Starts the device, or waits for it.
+    pub(crate) fn open(&self, plan: &Plan, seed: u64) -> Result<Coupling> {
         let topology = &plan.parts.topology;
         let node = only_device(topology)?;
         let edge = Edge::of(plan, node)?;
         let process = Process::start(self)?;
         let session = Session::begin(process, topology.ports(node).count() as u16, seed)?;
-        Ok((node, Box::new(edge.around(session))))
+        Ok(Coupling { node, acks: edge.acks(), remote: Box::new(edge.around(session)) })
     }
+}
+
+/// A device in another process.
+pub(crate) struct Coupling {
+    /// Its node.
+    pub(crate) node: NodeId,
+    pub(crate) remote: Box<dyn Remote>,
+    /// The acknowledgements that pass it.
+    pub(crate) acks: SharedAcks,
 }
 
 /// Returns the device of a network with a single one.

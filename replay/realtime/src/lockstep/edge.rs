@@ -1,6 +1,8 @@
 //! Translation of frames for the device: into the layout of `transport.on_wire` and the profile's addresses, if
 //! configured, and back into frames with our header.
 
+use std::sync::{Arc, Mutex, PoisonError};
+
 use pktgen_core::Result;
 use pktgen_core::time::Time;
 use pktgen_core::topology::{NodeId, Role};
@@ -8,6 +10,7 @@ use pktgen_wire::device::{GROWTH_MAX, Translator};
 use pktgen_wire::wire::frame::{Checksums, checksums, is_whole, unpadded};
 
 use super::session::Session;
+use crate::acks::{AcksAtEnds, AcksThrough};
 use crate::dialect::Dialect;
 use crate::plan::Plan;
 use crate::target::remote::{Advanced, Remote};
@@ -19,6 +22,25 @@ struct Side {
     translator: Option<Translator>,
 }
 
+/// The acknowledgements that pass a device, during its run and after it.
+#[derive(Clone)]
+pub(crate) struct SharedAcks(Arc<Mutex<AcksThrough>>);
+
+impl SharedAcks {
+    fn with<T>(&self, count: impl FnOnce(&mut AcksThrough) -> T) -> T {
+        count(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Returns the number of acknowledgements from the server, and what is known of them at both sides of the device.
+    pub(crate) fn ends(&self) -> (u64, AcksAtEnds) {
+        self.with(|acks| acks.ends())
+    }
+}
+
+/// The sides of the device.
+const WORKERS: usize = 0;
+const SERVER: usize = 1;
+
 /// The translation between the network and the device.
 pub(super) struct Edge {
     /// The workers' side, and the server's.
@@ -29,6 +51,7 @@ pub(super) struct Edge {
     rooms: [Vec<u8>; 2],
     /// Frames of the device with a wrong IPv4 or UDP checksum.
     checksums_wrong: u64,
+    acks: SharedAcks,
 }
 
 /// An edge with the device behind it.
@@ -54,7 +77,13 @@ impl Edge {
             side_of: topology.ports(node).map(|(_, link)| usize::from(!is_host(link.to))).collect(),
             rooms: [room.clone(), room],
             checksums_wrong: 0,
+            acks: SharedAcks(Arc::new(Mutex::new(AcksThrough::of(&plan.spec.workers)))),
         })
+    }
+
+    /// Returns the acknowledgements that pass the device.
+    pub(super) fn acks(&self) -> SharedAcks {
+        self.acks.clone()
     }
 
     /// Couples it with a device.
@@ -99,8 +128,12 @@ impl Side {
 
 impl Remote for Coupled {
     fn frame_in(&mut self, t: Time, port: u16, frame: &[u8]) -> Result<()> {
-        let Edge { sides, side_of, rooms, .. } = &mut self.edge;
-        let side = &mut sides[side_of[usize::from(port)]];
+        let Edge { sides, side_of, rooms, acks, .. } = &mut self.edge;
+        let at = side_of[usize::from(port)];
+        if at == SERVER {
+            acks.with(|acks| acks.count_sent(frame));
+        }
+        let side = &mut sides[at];
         let copies = side.dialect.as_ref().map_or(1, |dialect| dialect.copies(frame));
         for copy in 0..copies {
             self.session.frame_in(t, port, side.outward(frame, copy, rooms))?;
@@ -109,10 +142,15 @@ impl Remote for Coupled {
     }
 
     fn advance(&mut self, until: Time, each: &mut dyn FnMut(u16, &[u8])) -> Result<Advanced> {
-        let Edge { sides, side_of, rooms, checksums_wrong } = &mut self.edge;
+        let Edge { sides, side_of, rooms, checksums_wrong, acks } = &mut self.edge;
         self.session.advance(until, &mut |t, port, frame| {
             *checksums_wrong += u64::from(checksums(frame) != Checksums::Fit);
-            each(port, sides[side_of[usize::from(port)]].inward(frame, t, rooms));
+            let at = side_of[usize::from(port)];
+            let frame = sides[at].inward(frame, t, rooms);
+            if at == WORKERS {
+                acks.with(|acks| acks.count_came(frame));
+            }
+            each(port, frame);
         })
     }
 

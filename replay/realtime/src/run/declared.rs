@@ -6,6 +6,7 @@ use pktgen_core::time::Time;
 use pktgen_core::topology::Role;
 
 use super::{Task, text};
+use crate::acks::AcksAtEnds;
 use crate::catalogue::Catalogue;
 use crate::driver::real_time::{RealOutcome, RoleTally, Roles};
 use crate::external::may_merge;
@@ -78,14 +79,14 @@ impl Declared {
         })
     }
 
-    /// Returns acknowledgements and the workers that they reached; `None` if none was sent.
-    pub(super) fn acks(&self, outcome: &RealOutcome) -> Option<AckCopies> {
-        let (group, acks) = (self.group?, outcome.counters.acks_sent);
-        (acks > 0).then_some(AckCopies {
-            acks,
-            expected: if group { outcome.acks_due.total() } else { acks },
-            seen: if group { outcome.acks_seen.of_due(&outcome.acks_due) } else { outcome.acks_seen.total() },
-            elsewhere: outcome.acks_elsewhere,
+    /// Returns the `sent` acknowledgements and the workers that they reached; `None` if none was sent.
+    pub(super) fn acks(&self, sent: u64, ends: &AcksAtEnds) -> Option<AckCopies> {
+        let group = self.group?;
+        (sent > 0).then_some(AckCopies {
+            acks: sent,
+            expected: if group { ends.due.total() } else { sent },
+            seen: if group { ends.seen.of_due(&ends.due) } else { ends.seen.total() },
+            elsewhere: ends.elsewhere,
             group,
         })
     }

@@ -60,7 +60,7 @@ impl Experiment {
 
     /// Starts the device of a plan in virtual time, or waits for it, if it is another process.
     pub fn couple_device(&self, plan: &Plan, seed: u64) -> Result<Option<Box<dyn Remote>>> {
-        Ok(simulated::open(plan, seed, self.may_launch)?.map(|(_, remote)| remote))
+        Ok(simulated::open(plan, seed, self.may_launch)?.map(|coupling| coupling.remote))
     }
 }
 

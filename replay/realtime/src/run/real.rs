@@ -358,7 +358,7 @@ fn close(
 fn compare(manifest: &mut Manifest, declared: Option<Declared>, outcome: &RealOutcome) {
     manifest.unseen = declared.map(|declared| Unseen {
         load: declared.load(outcome),
-        acks: declared.acks(outcome),
+        acks: declared.acks(outcome.counters.acks_sent, &outcome.acks),
         ..Unseen::default()
     });
     manifest.incidents.notes.extend(limited(outcome));

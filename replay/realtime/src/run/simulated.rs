@@ -1,30 +1,27 @@
 //! A run in virtual time: simulated and concluded; settled from its records if a device in another process kept no books.
 
 use pktgen_core::Result;
-use pktgen_core::record::{Fault, Manifest};
+use pktgen_core::record::{Fault, Manifest, Unseen};
 use pktgen_core::seed::drawn;
 use pktgen_core::time::HORIZON;
-use pktgen_core::topology::NodeId;
 use pktgen_workload::workload::Source;
 
 use super::Task;
 use super::conclude::conclude;
+use super::declared::Declared;
 use super::large_pages::use_large_pages;
 use super::real::settle_outcome;
 use crate::capture::{Records, RunDir, write_manifest};
 use crate::driver::real_time::Progress;
 use crate::driver::virtual_time::Simulation;
+use crate::lockstep::Coupling;
 use crate::plan::Plan;
-use crate::target::remote::Remote;
-
-/// A device in another process, with its node.
-type Coupling = Option<(NodeId, Box<dyn Remote>)>;
 
 /// A worker's backlog is recorded when it is made, with its later departures: all sent rows are settled before received ones.
 const SLACK: i64 = HORIZON / 2;
 
 /// Starts the device of `plan`, if it is a process and its start is allowed.
-pub(super) fn open(plan: &Plan, seed: u64, launches: bool) -> Result<Coupling> {
+pub(super) fn open(plan: &Plan, seed: u64, launches: bool) -> Result<Option<Coupling>> {
     let Some(lockstep) = &plan.spec.transport.lockstep else { return Ok(None) };
     lockstep.check_allowed(launches)?;
     lockstep.open(plan, seed).map(Some)
@@ -33,7 +30,7 @@ pub(super) fn open(plan: &Plan, seed: u64, launches: bool) -> Result<Coupling> {
 /// Runs `plan` and writes its run dir. `before` is the number of random numbers drawn before planning.
 pub(super) fn run(
     plan: Plan,
-    remote: Coupling,
+    coupling: Option<Coupling>,
     source: &dyn Fn() -> Result<Box<dyn Source>>,
     manifest: &mut Manifest,
     mut recorder: RunDir,
@@ -41,17 +38,20 @@ pub(super) fn run(
     before: u64,
 ) -> Result<()> {
     let (until, records) = (plan.spec.capture.until, plan.spec.capture.records);
-    let has_books = remote.is_none();
+    let declared = Declared::of(&plan, task);
+    let (remote, acks) = coupling.map(|own| ((own.node, own.remote), own.acks)).unzip();
     let nodes = plan.parts.topology.nodes.len();
     let simulation = Simulation::beside(plan.parts, remote);
     use_large_pages(nodes);
     let mut told = |sent| (task.progress)(Progress { sent, ..Progress::default() });
     let mut outcome = simulation.run(until, task.stop, &mut recorder, &mut told)?;
     manifest.uses_chance = drawn() != before;
-    if has_books {
+    let Some(acks) = acks else {
         conclude(manifest, outcome);
         return recorder.finish(manifest);
-    }
+    };
+    let (sent, ends) = acks.ends();
+    manifest.unseen = declared.map(|declared| Unseen { acks: declared.acks(sent, &ends), ..Unseen::default() });
     let (path, files) = recorder.close()?;
     manifest.files = files;
     if records == Records::Full {

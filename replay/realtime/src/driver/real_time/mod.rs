@@ -22,7 +22,7 @@ pub(crate) use attached::FrameSet;
 pub use cores::core_list;
 pub(crate) use outcome::FIRST_LATE;
 pub use outcome::Progress;
-pub(crate) use outcome::{AcksByCluster, RealOutcome, RoleTally};
+pub(crate) use outcome::{RealOutcome, RoleTally};
 pub(crate) use roles::FIRST_WAIT;
 pub use roles::{Roles, Serve, THREADS, check_cores};
 pub(crate) use start::{OpenedRoles, RunOrder, open, run};
@@ -33,6 +33,7 @@ pub(crate) use thread::{FOR_FILES, rest_privileges};
 /// Interval of checks of losses.
 const LOOK: Time = 100 * MS;
 
-use outcome::{AckTally, Beside, first_late, histogram, lost, members, rate, tell_lost};
+use crate::acks::{AckTally, AcksByCluster, members};
+use outcome::{Beside, first_late, histogram, lost, rate, tell_lost};
 use pktgen_core::time::{MS, Time};
 use shared::Shared;

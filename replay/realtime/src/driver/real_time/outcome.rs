@@ -5,12 +5,11 @@ use std::sync::atomic::Ordering;
 use hdrhistogram::Histogram;
 use pktgen_core::record::{Counters, EndCounts, Fault, Note, QueueCounts, WIRES_CHECKSUMS_WRONG};
 use pktgen_core::time::{NS, Time};
-use pktgen_core::topology::Population;
 use pktgen_core::{Error, Result};
-use pktgen_wire::wire::frame::{group_of, mac_of, target_ip, worker_of};
 
 use super::Shared;
 use super::frames::ByBuffer;
+use crate::acks::AcksAtEnds;
 use crate::frame::Frame;
 use crate::ledger::Ledger;
 use crate::transport::middleware::ChecksumTally;
@@ -97,98 +96,6 @@ impl Beside {
     }
 }
 
-/// Workers that acknowledgements are for, or came to, by cluster: what one cluster has too many, another one lacks all the same. Counted
-/// together where workers change clusters.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(crate) struct AcksByCluster {
-    of: Vec<u64>,
-    together: bool,
-}
-
-impl AcksByCluster {
-    pub(super) fn new(workers: &Population) -> Self {
-        let together = !workers.moves.is_empty();
-        AcksByCluster { of: vec![0; if together { 1 } else { workers.clusters_ever() }], together }
-    }
-
-    #[inline]
-    pub(super) fn count(&mut self, cluster: u16, workers: u64) {
-        let at = if self.together { 0 } else { usize::from(cluster) };
-        if let Some(own) = self.of.get_mut(at) {
-            *own += workers;
-        }
-    }
-
-    pub(super) fn add(&mut self, other: &AcksByCluster) {
-        self.of.resize(self.of.len().max(other.of.len()), 0);
-        self.of.iter_mut().zip(&other.of).for_each(|(own, more)| *own += more);
-    }
-
-    /// Of all clusters.
-    pub(crate) fn total(&self) -> u64 {
-        self.of.iter().sum()
-    }
-
-    /// Of these as many as are `due` to each cluster.
-    pub(crate) fn of_due(&self, due: &AcksByCluster) -> u64 {
-        self.of.iter().zip(&due.of).map(|(own, due)| own.min(due)).sum()
-    }
-}
-
-/// Acknowledgements as they came to the workers' interface.
-#[derive(Debug, Clone)]
-pub(super) struct AckTally {
-    /// Members by cluster, and the cluster of each worker, at first.
-    members: Vec<u32>,
-    cluster_of: Vec<u16>,
-    /// Workers that they came to.
-    seen: AcksByCluster,
-    /// Those whose Ethernet address is not that of their IP address.
-    elsewhere: u64,
-}
-
-impl AckTally {
-    pub(super) fn of(workers: &Population) -> Self {
-        AckTally {
-            members: members(workers),
-            cluster_of: workers.cluster_of.clone(),
-            seen: AcksByCluster::new(workers),
-            elsewhere: 0,
-        }
-    }
-
-    /// Counts an acknowledgement with our addresses.
-    #[inline]
-    pub(super) fn count(&mut self, frame: &[u8]) {
-        let to = target_ip(frame);
-        if frame[..6] != mac_of(to) {
-            self.elsewhere += 1;
-            return;
-        }
-        if let Some(cluster) = group_of(to) {
-            self.seen.count(cluster, self.members.get(usize::from(cluster)).copied().map_or(0, u64::from));
-        } else if let Some(worker) = worker_of(to, self.cluster_of.len()) {
-            self.seen.count(self.cluster_of[worker as usize], 1);
-        }
-    }
-
-    pub(super) fn add_to(&self, outcome: &mut RealOutcome) {
-        outcome.acks_seen.add(&self.seen);
-        outcome.acks_elsewhere += self.elsewhere;
-    }
-}
-
-/// Returns the number of workers of each cluster at the beginning.
-pub(super) fn members(workers: &Population) -> Vec<u32> {
-    let mut members = vec![0; workers.clusters_ever()];
-    for cluster in &workers.cluster_of {
-        if let Some(own) = members.get_mut(usize::from(*cluster)) {
-            *own += 1;
-        }
-    }
-    members
-}
-
 /// The outcome of a run in real time.
 pub(crate) struct RealOutcome {
     /// Totals.
@@ -219,11 +126,8 @@ pub(crate) struct RealOutcome {
     pub frames: Vec<(String, WireCounters)>,
     /// Traffic received by device and server.
     pub tallies: Vec<(&'static str, RoleTally)>,
-    /// Workers that acknowledgements are for, each apart, if each is for all of its cluster.
-    pub acks_due: AcksByCluster,
-    /// Workers that they came to, and those that came with the Ethernet address of another.
-    pub acks_seen: AcksByCluster,
-    pub acks_elsewhere: u64,
+    /// Acknowledgements at the server and at the workers.
+    pub acks: AcksAtEnds,
 }
 
 impl RealOutcome {
@@ -253,9 +157,7 @@ impl RealOutcome {
             offered: None,
             frames: Vec::new(),
             tallies: Vec::new(),
-            acks_due: AcksByCluster::default(),
-            acks_seen: AcksByCluster::default(),
-            acks_elsewhere: 0,
+            acks: AcksAtEnds::default(),
         })
     }
 
@@ -313,41 +215,5 @@ pub(super) fn tell_lost(name: &str, counters: WireCounters, outcome: &mut RealOu
     if counters.receive_dropped + counters.send_dropped > 0 {
         let (out, before_read) = (counters.send_dropped, counters.receive_dropped);
         outcome.faults.push(Fault::FramesLost { end: name.to_owned(), out, before_read });
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use pktgen_core::topology::Move;
-
-    use super::*;
-
-    /// What of acknowledgements of clusters 0, 1 and 1 comes to two workers of each cluster if their copies go to these groups: those that
-    /// count of those that are due.
-    fn seen(groups: &[u16], workers: &Population) -> (u64, u64) {
-        let (mut tally, mut due) = (AckTally::of(workers), AcksByCluster::new(workers));
-        for cluster in [0, 1, 1] {
-            due.count(cluster, 2);
-        }
-        for group in groups {
-            let to = 0xefc0_0000 | u32::from(*group);
-            let mut frame = [0; 60];
-            frame[..6].copy_from_slice(&mac_of(to));
-            frame[30..34].copy_from_slice(&to.to_be_bytes());
-            assert_eq!(target_ip(&frame), to);
-            tally.count(&frame);
-        }
-        (tally.seen.of_due(&due), due.total())
-    }
-
-    #[test]
-    fn acknowledgements_of_one_cluster_do_not_count_for_another() {
-        let workers = Population::regular(2, 2);
-        assert_eq!(seen(&[0, 1, 1], &workers), (6, 6));
-        assert_eq!(seen(&[0, 0, 0], &workers), (2, 6));
-        assert_eq!(seen(&[0, 0, 1, 1], &workers), (6, 6));
-        // Where a worker changes its cluster, its acknowledgements are of either.
-        let moved = Population { moves: vec![Move { at: 0, worker: 0, cluster: 1 }], ..workers };
-        assert_eq!(seen(&[0, 0, 0], &moved), (6, 6));
     }
 }

@@ -421,7 +421,7 @@ pub(super) fn count(pumps: &mut [Pump], late_ns: impl Fn(usize) -> Option<[u64; 
     let (several, mut total) = (pumps.len() > 1, WireCounters::default());
     for (queue, pump) in pumps.iter_mut().enumerate() {
         outcome.counters.acks_received += pump.acks;
-        pump.copies.add_to(outcome);
+        pump.copies.add_to(&mut outcome.acks);
         outcome.counters.foreign += pump.foreign;
         outcome.faults.extend(pump.fault.take());
         let notes = pump.wire.notes().into_iter();

@@ -192,7 +192,7 @@ impl<'a> ServerRole<'a> {
             outcome.faults.extend(end.unfinished.map(|why| Fault::Unfinished { why }));
         }
         outcome.tallies.push(("server", self.tally));
-        outcome.acks_due.add(&self.acks_due);
+        outcome.acks.due.add(&self.acks_due);
         lost("server", self.wire.as_mut(), outcome);
     }
 }

@@ -386,7 +386,7 @@ impl<'a> WorkersRole<'a> {
         outcome.faults.extend(end.faults(!self.cut && !outcome.interrupted));
         outcome.faults.extend(end.failure.map(|why| Fault::WorkersStopped { why }));
         let first = (self.sent > 0).then_some(self.first);
-        self.acks.add_to(outcome);
+        self.acks.add_to(&mut outcome.acks);
         let (beside, last) = (self.beside.unwrap_or_default(), self.last_update);
         let (bytes, last_bytes) =
             (beside.with_all(self.bytes, self.sent), beside.with_all(self.last_bytes, self.sent.min(1)));

@@ -1,0 +1,228 @@
+//! Acknowledgements at both sides of a device: the workers that they are for, and those that they come to.
+
+use pktgen_core::topology::Population;
+use pktgen_wire::wire::frame::{HEAD, group_of, mac_of, target_ip, worker_of};
+use pktgen_wire::wire::update::{Ack, is_ack};
+
+/// Workers that acknowledgements are for, or came to, by cluster: what one cluster has too many, another one lacks all the same. Counted
+/// together where workers change clusters.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct AcksByCluster {
+    of: Vec<u64>,
+    together: bool,
+}
+
+impl AcksByCluster {
+    pub(crate) fn new(workers: &Population) -> Self {
+        let together = !workers.moves.is_empty();
+        AcksByCluster { of: vec![0; if together { 1 } else { workers.clusters_ever() }], together }
+    }
+
+    #[inline]
+    pub(crate) fn count(&mut self, cluster: u16, workers: u64) {
+        let at = if self.together { 0 } else { usize::from(cluster) };
+        if let Some(own) = self.of.get_mut(at) {
+            *own += workers;
+        }
+    }
+
+    pub(crate) fn add(&mut self, other: &AcksByCluster) {
+        self.of.resize(self.of.len().max(other.of.len()), 0);
+        self.of.iter_mut().zip(&other.of).for_each(|(own, more)| *own += more);
+    }
+
+    /// Of all clusters.
+    pub(crate) fn total(&self) -> u64 {
+        self.of.iter().sum()
+    }
+
+    /// Of these as many as are `due` to each cluster.
+    pub(crate) fn of_due(&self, due: &AcksByCluster) -> u64 {
+        self.of.iter().zip(&due.of).map(|(own, due)| own.min(due)).sum()
+    }
+}
+
+/// Acknowledgements as they came to the workers' interface.
+#[derive(Debug, Clone)]
+pub(crate) struct AckTally {
+    /// Members by cluster, and the cluster of each worker, at first.
+    members: Vec<u32>,
+    cluster_of: Vec<u16>,
+    /// Workers that they came to.
+    seen: AcksByCluster,
+    /// Those whose Ethernet address is not that of their IP address.
+    elsewhere: u64,
+}
+
+impl AckTally {
+    pub(crate) fn of(workers: &Population) -> Self {
+        AckTally {
+            members: members(workers),
+            cluster_of: workers.cluster_of.clone(),
+            seen: AcksByCluster::new(workers),
+            elsewhere: 0,
+        }
+    }
+
+    /// Counts an acknowledgement with our addresses.
+    #[inline]
+    pub(crate) fn count(&mut self, frame: &[u8]) {
+        let to = target_ip(frame);
+        if frame[..6] != mac_of(to) {
+            self.elsewhere += 1;
+            return;
+        }
+        if let Some(cluster) = group_of(to) {
+            let members = self.members(cluster);
+            self.seen.count(cluster, members);
+        } else if let Some(worker) = worker_of(to, self.cluster_of.len()) {
+            self.seen.count(self.cluster_of[worker as usize], 1);
+        }
+    }
+
+    /// Returns the number of members of a cluster.
+    fn members(&self, cluster: u16) -> u64 {
+        self.members.get(usize::from(cluster)).copied().map_or(0, u64::from)
+    }
+
+    pub(crate) fn add_to(&self, ends: &mut AcksAtEnds) {
+        ends.seen.add(&self.seen);
+        ends.elsewhere += self.elsewhere;
+    }
+}
+
+/// Acknowledgements at both sides of a device.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct AcksAtEnds {
+    /// Workers that they are for, each apart, if each is for all of its cluster.
+    pub(crate) due: AcksByCluster,
+    /// Workers that they came to.
+    pub(crate) seen: AcksByCluster,
+    /// Those that came with the Ethernet address of another.
+    pub(crate) elsewhere: u64,
+}
+
+/// Acknowledgements that reach a device from the server, and leave it towards the workers.
+#[derive(Debug, Clone)]
+pub(crate) struct AcksThrough {
+    sent: u64,
+    due: AcksByCluster,
+    came: AckTally,
+}
+
+impl AcksThrough {
+    pub(crate) fn of(workers: &Population) -> Self {
+        AcksThrough { sent: 0, due: AcksByCluster::new(workers), came: AckTally::of(workers) }
+    }
+
+    /// Counts an acknowledgement among the server's frames, in our layout.
+    pub(crate) fn count_sent(&mut self, frame: &[u8]) {
+        if let Some(ack) = frame.get(HEAD..).and_then(Ack::parse) {
+            self.sent += 1;
+            self.due.count(ack.header.cluster, self.came.members(ack.header.cluster));
+        }
+    }
+
+    /// Counts an acknowledgement among frames towards the workers, in our layout.
+    pub(crate) fn count_came(&mut self, frame: &[u8]) {
+        if frame.get(HEAD..).is_some_and(is_ack) {
+            self.came.count(frame);
+        }
+    }
+
+    /// Returns the number of acknowledgements from the server, and what is known of them at both sides.
+    pub(crate) fn ends(&self) -> (u64, AcksAtEnds) {
+        let mut ends = AcksAtEnds { due: self.due.clone(), ..AcksAtEnds::default() };
+        self.came.add_to(&mut ends);
+        (self.sent, ends)
+    }
+}
+
+/// Returns the number of workers of each cluster at the beginning.
+pub(crate) fn members(workers: &Population) -> Vec<u32> {
+    let mut members = vec![0; workers.clusters_ever()];
+    for cluster in &workers.cluster_of {
+        if let Some(own) = members.get_mut(usize::from(*cluster)) {
+            *own += 1;
+        }
+    }
+    members
+}
+
+#[cfg(test)]
+mod tests {
+    use pktgen_core::topology::Move;
+    use pktgen_wire::wire::frame::worker_ip;
+    use pktgen_wire::wire::update::{Header, Status};
+
+    use super::*;
+
+    /// What of acknowledgements of clusters 0, 1 and 1 comes to two workers of each cluster if their copies go to these groups: those that
+    /// count of those that are due.
+    fn seen(groups: &[u16], workers: &Population) -> (u64, u64) {
+        let (mut tally, mut due) = (AckTally::of(workers), AcksByCluster::new(workers));
+        for cluster in [0, 1, 1] {
+            due.count(cluster, 2);
+        }
+        for group in groups {
+            let to = 0xefc0_0000 | u32::from(*group);
+            let mut frame = [0; 60];
+            frame[..6].copy_from_slice(&mac_of(to));
+            frame[30..34].copy_from_slice(&to.to_be_bytes());
+            assert_eq!(target_ip(&frame), to);
+            tally.count(&frame);
+        }
+        (tally.seen.of_due(&due), due.total())
+    }
+
+    #[test]
+    fn acknowledgements_of_one_cluster_do_not_count_for_another() {
+        let workers = Population::regular(2, 2);
+        assert_eq!(seen(&[0, 1, 1], &workers), (6, 6));
+        assert_eq!(seen(&[0, 0, 0], &workers), (2, 6));
+        assert_eq!(seen(&[0, 0, 1, 1], &workers), (6, 6));
+        // Where a worker changes its cluster, its acknowledgements are of either.
+        let moved = Population { moves: vec![Move { at: 0, worker: 0, cluster: 1 }], ..workers };
+        assert_eq!(seen(&[0, 0, 0], &moved), (6, 6));
+    }
+
+    /// Acknowledgements of two clusters of two workers pass a device, to a group or to one worker.
+    #[test]
+    fn acknowledgements_are_counted_at_both_sides_of_a_device() {
+        let frame = |to: u32, cluster: u16| {
+            let mut frame = vec![0; HEAD + 64];
+            frame[..6].copy_from_slice(&mac_of(to));
+            frame[30..34].copy_from_slice(&to.to_be_bytes());
+            let header = Header {
+                flags: 0,
+                cluster,
+                count: 1,
+                worker: 0,
+                seq: 0,
+                generation: 0,
+                attempt: 0,
+                elements: 0,
+                reward: 0.0,
+            };
+            Ack { header, status: Status::default() }.emit(&mut frame[HEAD..]);
+            frame
+        };
+        let (worker, group) = (worker_ip(0), |cluster: u32| 0xefc0_0000 | cluster);
+        let seen = |to: [u32; 2]| {
+            let mut acks = AcksThrough::of(&Population::regular(2, 2));
+            for (cluster, to) in [0, 1].into_iter().zip(to) {
+                acks.count_sent(&frame(worker, cluster));
+                acks.count_came(&frame(to, cluster));
+            }
+            // Updates and short frames are none.
+            acks.count_sent(&[0; HEAD + 64]);
+            acks.count_came(&[0; 20]);
+            let (sent, ends) = acks.ends();
+            assert_eq!((sent, ends.due.total(), ends.elsewhere), (2, 4, 0));
+            ends.seen.of_due(&ends.due)
+        };
+        assert_eq!(seen([group(0), group(1)]), 4);
+        assert_eq!(seen([worker, worker]), 2);
+        assert_eq!(seen([group(1), group(1)]), 2);
+    }
+}
