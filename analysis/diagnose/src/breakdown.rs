@@ -103,10 +103,10 @@ pub(crate) fn times(evidence: &Evidence) -> Option<Times> {
     (updates > 0).then_some(Times { updates, sums })
 }
 
-/// Returns the breakdown of the times of the updates that have come.
-pub(crate) fn of(evidence: &Evidence) -> Option<Breakdown> {
-    let times = times(evidence).filter(Times::has_breakdown)?;
-    let mut parts = parts(&times, rate_bps(evidence).is_some());
+/// Returns the breakdown of these times of the updates that have come.
+pub(crate) fn of(evidence: &Evidence, times: Option<&Times>) -> Option<Breakdown> {
+    let times = times.filter(|times| times.has_breakdown())?;
+    let mut parts = parts(times, rate_bps(evidence).is_some());
     // The remainder of rounding goes to the largest part.
     let lost = 1_000_000 - parts.iter().filter_map(|part| part.share_ppm).sum::<u32>();
     if let Some(share) = parts.iter_mut().filter_map(|part| part.share_ppm.as_mut()).max() {
@@ -215,8 +215,9 @@ mod tests {
 
     /// Returns number and mean of the updates in the breakdown, and the cautions.
     fn told(evidence: &Evidence) -> (Option<(u64, i64)>, String) {
-        let mean = of(evidence).map(|breakdown| (breakdown.updates, breakdown.mean_ps));
-        (mean, caution::of(evidence).iter().map(|caution| caution.text.clone()).collect::<String>())
+        let times = times(evidence);
+        let mean = of(evidence, times.as_ref()).map(|breakdown| (breakdown.updates, breakdown.mean_ps));
+        (mean, caution::of(evidence, times.as_ref()).iter().map(|caution| caution.text.clone()).collect::<String>())
     }
 
     /// The same two updates with a known bound of the clocks, 50 ns in their host each, and arrivals at these times.
@@ -230,7 +231,8 @@ mod tests {
     #[test]
     fn a_negative_part_has_a_mean_and_there_are_no_shares() {
         let parts = |recv_ps: [i64; 2]| {
-            let breakdown = of(&within(recv_ps)).expect("a total above 0");
+            let run = within(recv_ps);
+            let breakdown = of(&run, times(&run).as_ref()).expect("a total above 0");
             let [window, host, wire, device, server] = &breakdown.parts[..] else { panic!("{breakdown:?}") };
             assert_eq!((window.mean_ps, wire.mean_ps, server.mean_ps), (Some(0), None, None));
             let of_two = [host, device].map(|part| (part.mean_ps, part.share_ppm));

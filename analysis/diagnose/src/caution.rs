@@ -3,7 +3,7 @@
 use pktgen_core::record::Note;
 use serde::Serialize;
 
-use crate::breakdown;
+use crate::breakdown::{self, Times};
 use crate::evidence::Evidence;
 
 /// Share of frames delayed by the host above which a caution is given.
@@ -30,13 +30,13 @@ pub(crate) fn of_fragments(count: u64) -> Option<Caution> {
 }
 
 /// Returns the caution that a note on the clocks is for the breakdown of time, if arrivals at a server are in it.
-fn of_clocks(evidence: &Evidence, note: &Note) -> Option<Caution> {
+fn of_clocks(evidence: &Evidence, times: Option<&Times>, note: &Note) -> Option<Caution> {
     if evidence.is_results() || !breakdown::has_rows(evidence) {
         return None;
     }
     let text = match note {
         Note::ClocksWithin { .. } => {
-            let times = breakdown::times(evidence)?;
+            let times = times?;
             if times.has_breakdown() {
                 format!("{note}, as may the device's time in the breakdown")
             } else {
@@ -50,8 +50,8 @@ fn of_clocks(evidence: &Evidence, note: &Note) -> Option<Caution> {
     Some(Caution { code: note.code(), text, open: None })
 }
 
-/// Returns the cautions of a run.
-pub(crate) fn of(evidence: &Evidence) -> Vec<Caution> {
+/// Returns the cautions of a run, whose updates took these times.
+pub(crate) fn of(evidence: &Evidence, times: Option<&Times>) -> Vec<Caution> {
     let notes = &evidence.manifest.validity.notes;
     // In real time a result is one frame for the workers of a job; older builds counted it once per worker.
     let is_one = evidence.is_real() && evidence.manifest.counters.frames_again > 0;
@@ -64,7 +64,7 @@ pub(crate) fn of(evidence: &Evidence) -> Vec<Caution> {
     let told = notes.iter().filter(|note| (note.is_doubt() || note.leaves_open().is_some()) && !has_reason(note));
     let mut all: Vec<_> =
         told.map(|note| Caution { code: note.code(), text: note.to_string(), open: note.leaves_open() }).collect();
-    all.extend(notes.iter().filter_map(|note| of_clocks(evidence, note)));
+    all.extend(notes.iter().filter_map(|note| of_clocks(evidence, times, note)));
     if evidence.is_cut_early() && evidence.came() == 0 {
         let text = "capture.until ended the run before anything came: raise it to see what becomes of the updates";
         all.push(Caution { code: "cut_off", text: text.to_owned(), open: None });
@@ -100,7 +100,7 @@ mod tests {
             manifest.counters.device.insert("server.results_resent".into(), 9);
             manifest.validity.notes.push(Note::Duplicates { packets });
             let evidence = Evidence::of(std::path::Path::new(""), manifest);
-            assert_eq!(of(&evidence).len(), cautions, "{packets} {in_training}");
+            assert_eq!(of(&evidence, None).len(), cautions, "{packets} {in_training}");
         }
         // On a wire each is one frame for the four workers.
         for (packets, cautions) in [(9, 0), (10, 1)] {
@@ -111,7 +111,7 @@ mod tests {
             manifest.counters.frames_again = packets;
             manifest.validity.notes.push(Note::Duplicates { packets });
             let evidence = Evidence::of(std::path::Path::new(""), manifest);
-            assert_eq!(of(&evidence).len(), cautions, "{packets}");
+            assert_eq!(of(&evidence, None).len(), cautions, "{packets}");
         }
     }
 }

@@ -187,9 +187,11 @@ pub fn diagnose(dir: &Path, device: Option<&Path>, protocols: &Protocols, no_ver
         unknown.push(what_would_tell(&evidence));
     }
     rank(&mut found);
-    let mut cautions = caution::of(&evidence);
+    let times = breakdown::times(&evidence);
+    let mut cautions = caution::of(&evidence, times.as_ref());
     cautions.extend(caution::of_fragments(crossing.as_ref().map_or(0, |crossing| crossing.fragments)));
-    Ok(Diagnosis { cautions, symptoms, causes: found, unknown, breakdown: breakdown::of(&evidence) })
+    let breakdown = breakdown::of(&evidence, times.as_ref());
+    Ok(Diagnosis { cautions, symptoms, causes: found, unknown, breakdown })
 }
 
 /// Removes causes that the experiment asked for; returns whether there were any.
@@ -606,7 +608,7 @@ mod tests {
         for (records, rows) in [("none", 0), ("every:100", 10)] {
             let part = run(records, rows);
             assert_eq!((part.left(), codes(&part)), (1000, vec!["device_silent"]));
-            assert!(breakdown::of(&part).is_none());
+            assert!(breakdown::of(&part, breakdown::times(&part).as_ref()).is_none());
             let says = without_all_rows(&part).expect("something is not known");
             assert!(says.contains(&format!("capture.records = \"{records}\"; set \"full\"")), "{says}");
         }
