@@ -287,7 +287,8 @@ fn no_switch_is_used_that_a_neighbour_can_replace() {
         }
         let wiring = wire_inventory(&inventory, &[], None).unwrap();
         assert_eq!((wiring.rate_bps, wiring.optimal, wiring.plan.links.len()), (gbps * GBPS, true, workers + 1));
-        let nodes = wiring.plan.nodes.iter().filter(|node| node.role != PlanRole::Host && node.role != PlanRole::Server);
+        let nodes =
+            wiring.plan.nodes.iter().filter(|node| node.role != PlanRole::Host && node.role != PlanRole::Server);
         assert_eq!(nodes.map(|node| node.name.as_str()).collect::<Vec<_>>(), names);
     }
 }
