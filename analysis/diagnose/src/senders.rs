@@ -19,7 +19,7 @@ pub(crate) fn look(evidence: &Evidence, found: &mut Vec<CauseFound>, unknown: &m
         }
         return;
     }
-    // Nothing but frames of the run's workers reaches a device in lockstep; on a cable other hosts send, too.
+    // Nothing but frames of the run's workers and its server reaches a device in lockstep; on a cable other hosts send, too.
     if evidence.is_lockstep() {
         let explains = frames.min(evidence.left());
         found.push(CauseFound::new(&WORKER_UNKNOWN, Certainty::Likely, explains, vec![proof]));

@@ -1,7 +1,7 @@
 //! Acknowledgements at both sides of a device: the workers that they are for, and those that they come to.
 
 use pktgen_core::topology::Population;
-use pktgen_wire::wire::frame::{HEAD, group_of, mac_of, target_ip, worker_of};
+use pktgen_wire::wire::frame::{HEAD, group_of, is_whole, mac_of, target_ip, worker_of};
 use pktgen_wire::wire::update::{Ack, is_ack};
 
 /// Workers that acknowledgements are for, or came to, by cluster: what one cluster has too many, another one lacks all the same. Counted
@@ -102,6 +102,12 @@ pub(crate) struct AcksAtEnds {
     pub(crate) elsewhere: u64,
 }
 
+/// Returns whether a frame holds an acknowledgement that its host takes.
+#[inline]
+pub(crate) fn is_ack_frame(frame: &[u8]) -> bool {
+    frame.get(HEAD..).is_some_and(is_ack) && is_whole(frame, 0)
+}
+
 /// Acknowledgements that reach a device from the server, and leave it towards the workers.
 #[derive(Debug, Clone)]
 pub(crate) struct AcksThrough {
@@ -125,7 +131,7 @@ impl AcksThrough {
 
     /// Counts an acknowledgement among frames towards the workers, in our layout.
     pub(crate) fn count_came(&mut self, frame: &[u8]) {
-        if frame.get(HEAD..).is_some_and(is_ack) {
+        if is_ack_frame(frame) {
             self.came.count(frame);
         }
     }

@@ -73,7 +73,7 @@ fn note(network: &Network) -> String {
     match (known(|cable| cable.up), known(|cable| cable.down)) {
         (false, false) => "The records do not tell what its links carried.".to_owned(),
         (_, false) => {
-            let what = "bits on the wire that crossed the link, by its rate and the time until the last update was sent or came to a device or the server";
+            let what = "bits on the wire that crossed the link, by its rate and the time until the last update was sent or came to a device or the server, in training also until the last result came";
             format!("Shares are of the way towards the server: {what}. Of the way back nothing is recorded. {IDLE}")
         }
         (_, true) => {

@@ -190,11 +190,11 @@ impl Mixed<'_> {
 
     fn written(&self, capacities: &Capacities, graph: Graph, bound_bps: u64) -> Result<Wiring> {
         let lean = self.lean(capacities, graph);
-        let shorter = self.laid(capacities, &self.shortened(capacities, lean.clone()))?;
+        let shorter = self.laid(capacities, &self.shortened(capacities, lean.clone())).ok();
         let lean = self.laid(capacities, &lean)?;
         // The flows of the shorter one may need links that the other one leaves out.
-        let is_shorter = shorter.0.links.len() <= lean.0.links.len();
-        let (mut plan, cross_connects, switches) = if is_shorter { shorter } else { lean };
+        let shorter = shorter.filter(|shorter| shorter.0.links.len() <= lean.0.links.len());
+        let (mut plan, cross_connects, switches) = shorter.unwrap_or(lean);
         let rate_bps = capacities.rate_bps;
         dress(&mut plan, &switches, self.inventory);
         let flows_per_link = plan.messages().iter().map(|[up, down]| up + down).max().unwrap_or(0);

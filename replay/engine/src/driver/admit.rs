@@ -43,9 +43,13 @@ pub fn strangers(bytes: &[u8]) -> u64 {
 mod tests {
     use pktgen_core::config::Document;
     use pktgen_core::seed::Seed;
+    use pktgen_core::topology::Population;
+    use pktgen_wire::wire::frame::{SERVER_IP, Template, worker_ip};
+    use pktgen_wire::wire::update::{Header, PORT, WORKER_PORT};
     use pktgen_workload::workload;
 
     use super::*;
+    use crate::endpoint::open_loop::OpenLoopKind;
     use crate::endpoint::raw::RawKind;
 
     /// Facts of a run of raw frames, and its first frame.
@@ -78,6 +82,37 @@ mod tests {
             assert_eq!(content(&tagged), own, "{tags:?}");
         }
         assert!(admit(&frame[..HEAD - 1], &mut pool, &facts).is_none(), "cut");
+    }
+
+    #[test]
+    fn frames_that_hosts_would_not_take_are_none_of_the_run() {
+        let (raw, mut frame) = raw();
+        let facts = Facts::of_test(&OpenLoopKind, Population::regular(1, 1));
+        let mut update = [0; 256];
+        let header = Header {
+            flags: 0,
+            cluster: 0,
+            count: 1,
+            worker: 0,
+            seq: 0,
+            generation: 0,
+            attempt: 0,
+            elements: 40,
+            reward: 0.0,
+        };
+        Template::new((worker_ip(0), WORKER_PORT), (SERVER_IP, PORT), update.len()).emit(&mut update);
+        header.emit_update(&mut update[HEAD..]);
+        let mut pool = Pool::new(512, 4);
+        assert!(admit(&update, &mut pool, &facts).is_some());
+        assert!(admit(&update[..255], &mut pool, &facts).is_none(), "shorter than its packet");
+        for (at, byte) in [(20, 0x20), (21, 5), (39, 0xff)] {
+            let mut wrong = update;
+            wrong[at] = byte;
+            assert!(admit(&wrong, &mut pool, &facts).is_none(), "{at}");
+        }
+        // Raw frames hold what they were made to hold.
+        frame[20] = 0x20;
+        assert!(admit(&frame, &mut pool, &raw).is_some());
     }
 
     #[test]

@@ -25,6 +25,8 @@ pub(super) struct Results {
     members: Vec<PacketId>,
     /// Results that arrived and have members of several blocks.
     mixed: HashSet<PacketId>,
+    /// Workers of these members.
+    workers: Vec<u32>,
     /// Errors of scaling.
     error: ScalingError,
     overflow: Overflow,
@@ -39,6 +41,7 @@ impl Results {
             sums,
             members: Vec::new(),
             mixed: HashSet::new(),
+            workers: Vec::new(),
             error: ScalingError::default(),
             overflow: Overflow::default(),
         }
@@ -64,8 +67,8 @@ impl Results {
         self.chains.group(packet).is_some()
     }
 
-    /// Records the first arrival of a result under this header. One with members of other blocks than the header's is wrong, also if it
-    /// is their sum: a switch that compares no numbers adds late packets to the sums of others, and answers them with these.
+    /// Records the first arrival of a result under this header. One with members of other blocks than the header's, or with a worker twice, is
+    /// wrong, also if it is their sum: a switch that compares no numbers adds late packets to the sums of others, and answers them with these.
     pub(super) fn received(&mut self, receipt: &Receipt, counts: &mut FateCounts) -> SumOk {
         if self.mixed.contains(&receipt.packet) {
             return SumOk::No;
@@ -86,7 +89,7 @@ impl Results {
             // The same, before it arrives under its own header, which decides the fate of its members.
             return SumOk::No;
         }
-        let right = if of_block < self.members.len() {
+        let right = if of_block < self.members.len() || self.has_worker_twice() {
             self.mixed.insert(receipt.packet);
             Some(false)
         } else {
@@ -98,6 +101,14 @@ impl Results {
         };
         self.end(packet, Fate::Delivered, counts);
         SumOk::of(right)
+    }
+
+    /// Returns whether two of the members just added up are of one worker.
+    fn has_worker_twice(&mut self) -> bool {
+        self.workers.clear();
+        self.workers.extend(self.members.iter().map(|member| member.worker()));
+        self.workers.sort_unstable();
+        self.workers.windows(2).any(|two| two[0] == two[1])
     }
 
     /// Returns whether a packet carries the sum of the members just added up; `None` if it cannot be known.
@@ -183,7 +194,7 @@ impl Results {
         }))
     }
 
-    /// Returns the expected content of a result: contributions of its block, also if it holds others of its workers.
+    /// Returns the expected content of a result: contributions of its block, one of each of its workers, also if it holds others.
     pub(super) fn expected(&mut self, receipt: &Receipt) -> Option<DuePacket> {
         let packet = self.sent_as(receipt.packet, receipt.count);
         let group = self.chains.group(packet)?;
@@ -193,6 +204,8 @@ impl Results {
         };
         self.members.clear();
         self.members.extend(self.chains.members(group).map(of_block));
+        let mut workers = HashSet::new();
+        self.members.retain(|member| workers.insert(member.worker()));
         let elements = self.add();
         Some(self.added(elements))
     }

@@ -7,7 +7,7 @@ use pktgen_wire::wire::frame::{
 
 use super::card::Card;
 use super::passing::free;
-use super::{BASE, acknowledging, behind};
+use super::{BASE, acknowledging, behind, hasty};
 use crate::strict::{ACK_HEAD, Ack, PORT, WORKER_PORT};
 use pktgen_engine::clause::{Clause, ClauseBreach, ClauseProbe, ProbeFrame, ProbeResult};
 
@@ -28,8 +28,8 @@ pub(super) static CLAUSES: &[Clause] = &[
         id: "olaf-ack-state",
         title: "an acknowledgement has the queue's state",
         rule: "The device writes the slots in use (Qn) and the active clusters (N) of the queue towards the server into an ACK (§7).",
-        precondition: "target.program = \"olaf\" and target.queue = \"olaf\"; three clusters; three slots (two if target.slot_in_transmission = false)",
-        exempt: |ground| acknowledging(ground, 3, 1).or_else(|| behind(ground, 3, 1)),
+        precondition: "target.program = \"olaf\" and target.queue = \"olaf\"; three clusters; three slots (two if target.slot_in_transmission = false); no target.engine_rate",
+        exempt: |ground| acknowledging(ground, 3, 1).or_else(|| behind(ground, 3, 1)).or_else(|| hasty(ground)),
         stimulus: "an update of every worker; when all has left, two updates ahead, updates of some other clusters, and at once an ACK of the server",
         observation: "all ports, until the device is silent",
         oracle: "Qn: the updates that wait, and at most one more; N: at least the clusters of this stimulus, at most all",

@@ -114,6 +114,12 @@ fn cramped(ground: &ProbeGround, needed: usize) -> Option<String> {
     })
 }
 
+/// Returns why a clause does not apply whose updates would wait for the device's engine, or be dropped there, instead of in the queue.
+fn hasty(ground: &ProbeGround) -> Option<String> {
+    let rate = ground.word("target.engine_rate");
+    (!rate.is_empty()).then(|| format!("target.engine_rate = {rate}: updates wait for the engine before the queue"))
+}
+
 /// Returns why a clause on acknowledgements does not apply.
 fn acknowledging(ground: &ProbeGround, clusters: usize, workers: usize) -> Option<String> {
     said(ground, "target.program", "handle acknowledgements").or_else(|| few(ground, clusters, workers))

@@ -7,13 +7,12 @@ use std::time::Duration;
 use pktgen_core::record::{Fault, QueueCounts};
 use pktgen_core::time::{NEVER, NS, Time};
 use pktgen_core::{Error, Result};
-use pktgen_wire::wire::frame::HEAD;
-use pktgen_wire::wire::update::is_ack;
 
 use super::attached::Attached;
 use super::feed::{Chunk, Chunks, SKIPPED};
 use super::host_gaps::HostGaps;
 use super::{AckTally, Beside, RealOutcome, RoleTally, Shared, first_late, tell_lost};
+use crate::acks::is_ack_frame;
 use crate::driver::admit::strangers;
 use crate::frame::{BURST, Frame};
 use crate::live::LaneFeed;
@@ -382,14 +381,13 @@ impl Pump {
         let (acks, copies, foreign) = (&mut self.acks, &mut self.copies, &mut self.foreign);
         let before = *acks;
         for _ in 0..LISTEN_BURSTS {
-            let found =
-                self.wire.receive(BURST, &mut |arrival| match arrival.bytes.get(HEAD..).is_some_and(is_ack) {
-                    true => {
-                        *acks += 1;
-                        copies.count(arrival.bytes);
-                    }
-                    false => *foreign += strangers(arrival.bytes),
-                })?;
+            let found = self.wire.receive(BURST, &mut |arrival| match is_ack_frame(arrival.bytes) {
+                true => {
+                    *acks += 1;
+                    copies.count(arrival.bytes);
+                }
+                false => *foreign += strangers(arrival.bytes),
+            })?;
             if found.frames < BURST {
                 break;
             }
