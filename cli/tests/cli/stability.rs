@@ -388,8 +388,8 @@ fn of_others(all: &mut Collector) {
     all.write("c.toml", CAPTURED);
     all.take(0, "replay c.toml --out c --no-report");
     all.take(0, "device compare c.toml c/tap-workers.pcapng");
-    // A host that paused is a cause: run again.
-    for _ in 0..5 {
+    // A host that paused is a cause: run again, beside a load often.
+    for _ in 0..30 {
         if pktgen(all.folder.path(), &["-q", "diagnose", "c"]).status.success() {
             break;
         }
