@@ -102,6 +102,15 @@ impl ProbeWitness for LockstepBench<'_> {
     fn ended(&mut self) -> Option<String> {
         self.ended.clone()
     }
+
+    fn quit(&mut self) -> Option<String> {
+        if !self.is_own {
+            return None;
+        }
+        self.is_new = false;
+        let mut remote = self.remote.take()?;
+        remote.end().err().map(|why| why.to_string())
+    }
 }
 
 impl ProbeBench for LockstepBench<'_> {
@@ -157,15 +166,6 @@ impl ProbeBench for LockstepBench<'_> {
             let Some(_) = self.advance(until, each) else { break };
         }
         Ok(())
-    }
-
-    fn quit(&mut self) -> Option<String> {
-        if !self.is_own {
-            return None;
-        }
-        self.is_new = false;
-        let mut remote = self.remote.take()?;
-        remote.end().err().map(|why| why.to_string())
     }
 
     fn restart(&mut self, _repeat: u32) -> Result<bool> {

@@ -189,7 +189,7 @@ pub struct ProbeFrame {
 /// Called with the time, the port and the bytes of each frame that left.
 pub type EachFrame<'a> = &'a mut dyn FnMut(Time, u16, &[u8]);
 
-/// Knowledge of a bench about a device beyond the frames that a clause sees.
+/// Knowledge of a bench about a device, and about its end, beyond the frames that a clause sees.
 pub trait ProbeWitness {
     /// Returns the device's own counters since its start; `None` if they are unknown.
     fn counted(&mut self) -> Option<BTreeMap<String, u64>> {
@@ -198,6 +198,11 @@ pub trait ProbeWitness {
 
     /// Returns why there is no device any more, if it ended.
     fn ended(&mut self) -> Option<String> {
+        None
+    }
+
+    /// Ends the device after a repeat, if it is replaced before the next one; returns what was wrong with its end.
+    fn quit(&mut self) -> Option<String> {
         None
     }
 
@@ -240,11 +245,6 @@ pub trait ProbeBench: ProbeWitness {
     /// Replaces the device by a freshly started one, before this repeat of a clause; returns false if it cannot.
     fn restart(&mut self, _repeat: u32) -> Result<bool> {
         Ok(false)
-    }
-
-    /// Ends the device after a repeat, if it is replaced before the next one; returns what was wrong with its end.
-    fn quit(&mut self) -> Option<String> {
-        None
     }
 
     /// Returns the number of frames that the bench itself has lost.
