@@ -373,6 +373,24 @@ fn answers_of_a_coupled_queue_are_counted_for_their_cluster() {
     }
 }
 
+/// Process numbers return: the folder of a killed run with the same number is no obstacle.
+#[test]
+fn a_run_starts_beside_what_a_killed_run_left() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let path = folder.path().join("experiment.toml");
+    std::fs::write(&path, SWITCHML).expect("it is written");
+    let (path, out) = (path.display().to_string(), folder.path().join("run").display().to_string());
+    let first = ["sh", "-c", r#"mkdir "$TMPDIR/pktgen-lockstep-$$-0" && exec "$@""#, "sh"].map(str::to_owned);
+    let (words, set) =
+        (["-q", "replay", &path, "--no-report", "--out", &out, "--allow-launch"], device(SWITCHML_DEVICE));
+    let set: Vec<_> = set.iter().map(String::as_str).collect();
+    let output = pktgen(&first, &words, &set).env("TMPDIR", folder.path()).output().expect("it runs");
+    assert_eq!(output.status.code(), Some(0), "{}", said(&output));
+    let left = std::fs::read_dir(folder.path()).expect("a folder").map(|entry| entry.expect("an entry").file_name());
+    let left = left.filter(|name| name.to_string_lossy().starts_with("pktgen-lockstep-")).count();
+    assert_eq!(left, 1, "its own folder is removed");
+}
+
 /// A device's violation ends the run, which reports it and remains readable.
 #[test]
 fn devices_that_misbehave_end_the_run() {

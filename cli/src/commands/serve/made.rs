@@ -1,8 +1,8 @@
 //! Reports and comparisons that do not exist as files: created by a separate process, one at a time, and kept until the server ends.
 
 use std::collections::VecDeque;
-use std::fs::{self, DirBuilder, File};
-use std::os::unix::fs::DirBuilderExt;
+use std::fs::{self, File, Permissions};
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -10,6 +10,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use pktgen_core::{Error, Result};
+use tempfile::TempDir;
 use tokio::sync::{OnceCell, Semaphore};
 
 use super::index::Edition;
@@ -34,8 +35,8 @@ type Page = Arc<OnceCell<PathBuf>>;
 
 /// Creates pages and keeps them.
 pub(super) struct Workshop {
-    /// The folder of pages, once it exists.
-    folder: Mutex<Option<PathBuf>>,
+    /// The folder of pages, once it exists; removed with the server.
+    folder: Mutex<Option<TempDir>>,
     pages: Mutex<VecDeque<(Wanted, Page)>>,
     turn: Semaphore,
     waiting: AtomicUsize,
@@ -57,10 +58,11 @@ impl Workshop {
 
     fn folder(&self) -> Result<PathBuf> {
         let mut folder = self.folder.lock().unwrap_or_else(PoisonError::into_inner);
-        if folder.is_none() {
-            *folder = Some(own_folder()?);
-        }
-        Ok(folder.clone().unwrap_or_default())
+        let folder = match &mut *folder {
+            Some(folder) => folder,
+            none => none.insert(own_folder()?),
+        };
+        Ok(folder.path().to_owned())
     }
 
     /// Returns the page, creating it if necessary. Errors explain why there is none.
@@ -104,26 +106,13 @@ impl Workshop {
     }
 }
 
-impl Drop for Workshop {
-    fn drop(&mut self) {
-        let folder = self.folder.get_mut().unwrap_or_else(PoisonError::into_inner);
-        folder.iter().for_each(|folder| drop(fs::remove_dir_all(folder)));
-    }
-}
-
 /// Creates a new folder that others cannot enter.
-fn own_folder() -> Result<PathBuf> {
-    let base = std::env::temp_dir();
-    let path = |n: u32| base.join(format!("pktgen-serve-{}-{n}", std::process::id()));
-    for n in 0..100 {
-        match DirBuilder::new().mode(0o700).create(path(n)) {
-            // Left by a killed server.
-            Err(e) if e.kind() == std::io::ErrorKind::AlreadyExists => {}
-            Err(e) => return Err(Error::io("create folder", &path(n))(e)),
-            Ok(()) => return Ok(path(n)),
-        }
-    }
-    Err(Error::Host(format!("{} to -99 all exist; remove them", path(0).display())))
+fn own_folder() -> Result<TempDir> {
+    tempfile::Builder::new()
+        .prefix("pktgen-serve-")
+        .permissions(Permissions::from_mode(0o700))
+        .tempdir()
+        .map_err(Error::io("create a folder in", &std::env::temp_dir()))
 }
 
 /// Counts one more request while it exists: one whose page is being created, and those that wait.

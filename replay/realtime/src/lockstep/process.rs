@@ -1,17 +1,18 @@
 //! The process of the device: started with the path of a socket, or by hand; ended with the run.
 #![expect(unsafe_code, reason = "asks the kernel to end the device with the run")]
 
+use std::fs::Permissions;
 use std::io::{self, ErrorKind};
-use std::os::unix::fs::DirBuilderExt;
+use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
-use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use pktgen_core::time::NS;
 use pktgen_core::{Error, Result};
+use tempfile::TempDir;
 
 use super::Lockstep;
 use crate::clock::Stopwatch;
@@ -53,7 +54,7 @@ impl Drop for Running {
 struct Socket {
     listener: UnixListener,
     path: PathBuf,
-    folder: Option<PathBuf>,
+    _folder: Option<TempDir>,
 }
 
 impl Socket {
@@ -62,14 +63,16 @@ impl Socket {
         if let Some(path) = chosen {
             return Socket::at(path.into(), None);
         }
-        static NUMBER: AtomicU32 = AtomicU32::new(0);
-        let number = NUMBER.fetch_add(1, Ordering::Relaxed);
-        let folder = std::env::temp_dir().join(format!("pktgen-lockstep-{}-{number}", std::process::id()));
-        std::fs::DirBuilder::new().mode(0o700).create(&folder).map_err(Error::io("create folder", &folder))?;
-        Socket::at(folder.join("socket"), Some(folder))
+        // Never a name that a killed run may have left.
+        let folder = tempfile::Builder::new()
+            .prefix("pktgen-lockstep-")
+            .permissions(Permissions::from_mode(0o700))
+            .tempdir()
+            .map_err(Error::io("create a folder in", &std::env::temp_dir()))?;
+        Socket::at(folder.path().join("socket"), Some(folder))
     }
 
-    fn at(path: PathBuf, folder: Option<PathBuf>) -> Result<Socket> {
+    fn at(path: PathBuf, folder: Option<TempDir>) -> Result<Socket> {
         let listener = socket::listen(&path).map_err(|e| match e.kind() {
             ErrorKind::AlreadyExists => Error::config(format!(
                 "target.lockstep.socket {}: it is there already; choose another, or remove it if no run uses it",
@@ -77,16 +80,13 @@ impl Socket {
             )),
             _ => Error::Host(format!("target.lockstep.socket {}: it cannot be bound: {e}", path.display())),
         })?;
-        Ok(Socket { listener, path, folder })
+        Ok(Socket { listener, path, _folder: folder })
     }
 }
 
 impl Drop for Socket {
     fn drop(&mut self) {
         let _ = std::fs::remove_file(&self.path);
-        if let Some(folder) = &self.folder {
-            let _ = std::fs::remove_dir(folder);
-        }
     }
 }
 
