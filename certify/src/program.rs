@@ -13,7 +13,6 @@ use pktgen_engine::target::context::Outbox;
 use pktgen_engine::target::device::Device;
 use pktgen_realtime::driver::real_time::only_device;
 use pktgen_realtime::plan::Plan;
-use pktgen_wire::wire::frame::is_whole;
 
 use crate::ground::{at_node, links};
 
@@ -77,8 +76,7 @@ impl Rig {
     }
 
     fn frame_in(&mut self, t: Time, bytes: &[u8]) {
-        let dialect = self.dialect.as_mut().filter(|_| is_whole(bytes, 0));
-        let read = dialect.and_then(|dialect| dialect.inward(bytes, t, &mut self.written));
+        let read = self.dialect.as_mut().and_then(|dialect| dialect.inward(bytes, t, &mut self.written));
         let bytes = read.map_or(bytes, |len| &self.written[..len]);
         // A device in real time also ignores frames that are not of the system.
         let Some(frame) = admit(bytes, &mut self.pool, &self.facts) else { return };

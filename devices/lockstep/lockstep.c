@@ -32,9 +32,11 @@ static const char *const hows[] = {"not",   "die", "hang", "back",    "beyond", 
 static enum how how;
 static long after;
 
-/* How copies for workers differ from what was summed: a value of worker 1's, the slot or the port of all, a byte behind all. */
-enum copies { SAME, VALUE, SLOT, UDP_PORT, CHECKSUM, PADDED };
-static const char *const copies_names[] = {"same", "value", "slot", "port", "checksum", "padded", NULL};
+/* How copies for workers differ from what was summed: a value of worker 1's, the slot or the port of all, a byte behind all, IPv4's or UDP's
+ * length of all, and fragments. */
+enum copies { SAME, VALUE, SLOT, UDP_PORT, CHECKSUM, PADDED, TOTAL, LENGTH, FRAGMENT };
+static const char *const copies_names[] = {"same",   "value", "slot",   "port",     "checksum",
+                                           "padded", "total", "length", "fragment", NULL};
 static enum copies copies;
 
 static int ports = 1, up = -1;
@@ -99,6 +101,18 @@ static void emit(int port, int64_t t, const uint8_t *bytes, size_t len) {
     leaving = true;
 }
 
+/* Adds to a word of an IPv4 header; its checksum fits again (RFC 1624, equation 3). */
+static void add_to_word(uint8_t *f, int at, uint16_t more) {
+    uint16_t word, sum;
+    memcpy(&word, f + at, sizeof word);
+    memcpy(&sum, f + 24, sizeof sum);
+    uint32_t added = (uint32_t)(uint16_t)~ntohs(sum) + more;
+    word = htons((uint16_t)(ntohs(word) + more));
+    sum = htons((uint16_t)~(added + (added >> 16)));
+    memcpy(f + at, &word, sizeof word);
+    memcpy(f + 24, &sum, sizeof sum);
+}
+
 /* A copy for a worker leaves. */
 static void copy(int worker, const uint8_t *bytes, size_t len) {
     static uint8_t own[MESSAGE_MAX];
@@ -111,6 +125,11 @@ static void copy(int worker, const uint8_t *bytes, size_t len) {
     case UDP_PORT: own[37] ^= 1; break;
     case CHECKSUM: own[24] ^= 1; break;
     case PADDED: own[len++] = 0xee; break;
+    case TOTAL: add_to_word(own, 16, 2048); break;
+    /* Without a checksum, which would be wrong. */
+    case LENGTH: own[38] += 8, own[40] = own[41] = 0; break;
+    /* More of them follow. */
+    case FRAGMENT: add_to_word(own, 20, 0x2000); break;
     }
     emit(port_of[worker], now, own, len);
 }

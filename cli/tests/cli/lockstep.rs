@@ -337,6 +337,21 @@ fn copies_of_a_coupled_switch_are_checked() {
     }
 }
 
+/// Frames with a wrong IPv4 or UDP length, and fragments, are neither results nor acknowledgements, whatever the layout.
+#[test]
+fn frames_that_hosts_would_not_take_are_unmatched() {
+    for (experiment, device, came) in
+        [(SWITCHML, SWITCHML_DEVICE, "packets_received"), (OLAF, OLAF_DEVICE, "acks_received")]
+    {
+        for copies in ["total", "length", "fragment"] {
+            let ran = Ran::coupled(experiment, &[device, &["--copies", copies]].concat(), &[]);
+            let counters = &manifest(&ran.dir())["counters"];
+            assert!(number(&counters["foreign"]) > 100, "{came}, {copies}: {counters}");
+            assert_eq!(counters[came], json!(0), "{copies}: {counters}");
+        }
+    }
+}
+
 /// A correct queue is accepted whatever it merges, and facts unknown to a run are reported: members without lanes,
 /// losses without counters.
 #[test]

@@ -159,7 +159,7 @@ impl Dialect for OlafDialect {
         Some(len)
     }
 
-    fn inward(&mut self, frame: &[u8], now: Time, out: &mut [u8]) -> Option<usize> {
+    fn inward_whole(&mut self, frame: &[u8], now: Time, out: &mut [u8]) -> Option<usize> {
         let payload = payload(frame)?;
         match target_port(frame) {
             strict::PORT => self.update_inward(frame, payload, now, out),

@@ -76,7 +76,7 @@ impl Dialect for SwitchMlDialect {
         with(&header.strict(self.packets), frame, out)
     }
 
-    fn inward(&mut self, frame: &[u8], _now: Time, out: &mut [u8]) -> Option<usize> {
+    fn inward_whole(&mut self, frame: &[u8], _now: Time, out: &mut [u8]) -> Option<usize> {
         let header = Header::parse(payload(frame)?)?;
         let group = self.group(frame)?;
         let latest = self.latest.get_mut(group)?;

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use pktgen_core::Result;
 use pktgen_core::time::Time;
 use pktgen_core::topology::Population;
+use pktgen_wire::wire::frame::is_whole;
 
 /// The senders and their traffic.
 #[derive(Debug, Clone)]
@@ -40,8 +41,14 @@ pub trait Dialect: Send {
         self.outward(frame, out)
     }
 
-    /// Translates a frame of a device, found at `now`, into one with our header in `out`. `None` if it is not of this format.
-    fn inward(&mut self, frame: &[u8], now: Time, out: &mut [u8]) -> Option<usize>;
+    /// Translates a frame of a device, found at `now`, into one with our header in `out`. `None` if it is not of this format, and for frames that
+    /// hosts drop or hold back: those shorter than their IPv4 or UDP length, and fragments.
+    fn inward(&mut self, frame: &[u8], now: Time, out: &mut [u8]) -> Option<usize> {
+        if is_whole(frame, 0) { self.inward_whole(frame, now, out) } else { None }
+    }
+
+    /// The same for a frame that holds all of its datagram. Called by [`inward`](Dialect::inward) only.
+    fn inward_whole(&mut self, frame: &[u8], now: Time, out: &mut [u8]) -> Option<usize>;
 }
 
 /// The registration of a dialect.
@@ -70,3 +77,37 @@ pub(crate) type OpenedDialect = Result<Option<Box<dyn Dialect>>>;
 
 /// Dialects for foreign devices.
 pub type Dialects = &'static [&'static DialectKind];
+
+#[cfg(test)]
+mod tests {
+    use pktgen_wire::wire::frame::{SERVER_IP, Template, worker_ip};
+
+    use super::*;
+
+    /// Takes every frame.
+    struct Any;
+
+    impl Dialect for Any {
+        fn outward(&mut self, _frame: &[u8], _out: &mut [u8]) -> Option<usize> {
+            None
+        }
+
+        fn inward_whole(&mut self, frame: &[u8], _now: Time, _out: &mut [u8]) -> Option<usize> {
+            Some(frame.len())
+        }
+    }
+
+    #[test]
+    fn frames_that_hosts_would_not_take_are_of_no_format() {
+        let mut frame = [0; 100];
+        Template::new((SERVER_IP, 1), (worker_ip(0), 2), frame.len()).emit(&mut frame);
+        assert_eq!(Any.inward(&frame, 0, &mut []), Some(100));
+        assert_eq!(Any.inward(&frame[..99], 0, &mut []), None, "shorter than its packet");
+        // Lengths of IPv4 and UDP, and fragments: the first, and a later one.
+        for (at, byte) in [(16, 8), (38, 8), (20, 0x20), (21, 5)] {
+            let mut wrong = frame;
+            wrong[at] |= byte;
+            assert_eq!(Any.inward(&wrong, 0, &mut []), None, "{at}");
+        }
+    }
+}

@@ -7,7 +7,7 @@ use pktgen_core::Result;
 use pktgen_core::time::Time;
 use pktgen_core::topology::{NodeId, Role};
 use pktgen_wire::device::{GROWTH_MAX, Translator};
-use pktgen_wire::wire::frame::{Checksums, checksums, is_whole, unpadded};
+use pktgen_wire::wire::frame::{Checksums, checksums, unpadded};
 
 use super::session::Session;
 use crate::acks::{AcksAtEnds, AcksThrough};
@@ -117,9 +117,7 @@ impl Side {
             Some(len) => &second[..len],
             None => frame,
         };
-        // What hosts would drop is not translated: nothing takes it for a frame of the run.
-        let dialect = self.dialect.as_mut().filter(|_| is_whole(ours, 0));
-        match dialect.and_then(|dialect| dialect.inward(ours, t, first)) {
+        match self.dialect.as_mut().and_then(|dialect| dialect.inward(ours, t, first)) {
             Some(len) => &first[..len],
             None => ours,
         }

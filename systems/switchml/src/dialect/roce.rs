@@ -168,7 +168,7 @@ impl Dialect for RoceDialect {
         Some(len)
     }
 
-    fn inward(&mut self, frame: &[u8], _now: Time, out: &mut [u8]) -> Option<usize> {
+    fn inward_whole(&mut self, frame: &[u8], _now: Time, out: &mut [u8]) -> Option<usize> {
         let payload = payload(frame).filter(|_| target_port(frame) == roce::PORT)?;
         let header = roce::Header::parse(payload)?;
         if header.part != Part::OnlyImmediate || !ELEMENTS.contains(&header.elements) {

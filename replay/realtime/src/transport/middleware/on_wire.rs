@@ -10,7 +10,7 @@ use pktgen_core::config::{KeyTables, Section, Value, settings};
 use pktgen_core::registry::Named;
 use pktgen_core::time::Time;
 use pktgen_core::{Error, Result};
-use pktgen_wire::wire::frame::{is_whole, unpadded};
+use pktgen_wire::wire::frame::unpadded;
 
 use super::filter::{Fetch, Filter, Filtered, Offer};
 use super::{Declared, Layer, Middleware, Site};
@@ -180,9 +180,8 @@ impl Filter for Translated {
         let mut now = None;
         fetch(most, &mut |arrival| {
             let now = *now.get_or_insert_with(|| clock.now());
-            // Padding after the packet is removed. What hosts would drop is no frame of the layout.
-            let frame = unpadded(arrival.bytes);
-            match if is_whole(frame, 0) { dialect.inward(frame, now, incoming) } else { None } {
+            // Padding after the packet is removed.
+            match dialect.inward(unpadded(arrival.bytes), now, incoming) {
                 Some(len) => {
                     *translated += 1;
                     each(Arrival { bytes: &incoming[..len], ..arrival });
