@@ -248,6 +248,22 @@ fn partial_results_of_a_coupled_router_are_checked() {
     assert_eq!(counters["sums_wrong"], counters["device"]["device.wrong"]);
 }
 
+/// A result of one gradient has 60 bytes, as of our router, whether the device pads it or not.
+#[test]
+fn short_results_of_a_coupled_router_have_the_length_of_ours() {
+    let trio = SWITCHML.replace("\"switchml\"\npool = 32", "\"trio_ml\"\nwindow = 32").replace("= 256", "= 100");
+    let trio = trio.replace("model = \"resnet50\"\nscale = 0.002", "model = \"custom\"\nparameters = 301");
+    let bytes = |manifest: Value| ["bytes_received", "downlink_bytes"].map(|key| number(&manifest["counters"][key]));
+    let ours = bytes(Ran::ours(&trio, &[]).valid());
+    // Three iterations of 3 results of 100 gradients, and one of 1.
+    assert_eq!(ours[0], 3 * (3 * 454 + 60));
+    for copies in ["same", "padded"] {
+        let words =
+            ["--ports", "4", "--protocol", "trio-ml", "--workers", "4", "--timeout-ms", "10", "--copies", copies];
+        assert_eq!(bytes(Ran::coupled(&trio, &words, &[]).valid()), ours, "{copies}");
+    }
+}
+
 /// Sparse training: four workers before a switch, and a parameter server.
 const LIBRA: &str = r#"
 name = "lockstep-libra"

@@ -8,12 +8,13 @@ use pktgen_core::Result;
 use pktgen_core::record::{CHECKSUMS_WRONG, LOCKSTEP_COUNTER};
 use pktgen_core::time::{HORIZON, NEVER, Serialiser, Time};
 use pktgen_core::topology::{Link, NodeId, Topology};
-use pktgen_wire::wire::frame::HEAD;
+use pktgen_wire::wire::frame::{ETHERNET_MIN, HEAD};
 
 use super::super::admit::{admit, strangers};
 use super::super::uplink::Uplink;
 use super::{Place, Simulation, Slot, add_slot};
-use crate::frame::Frame;
+use crate::endpoint::Facts;
+use crate::frame::{Frame, Pool};
 use crate::recorder::Recorder;
 use crate::target::remote::{Advanced, Remote};
 
@@ -55,6 +56,18 @@ impl RemotePlace {
     }
 }
 
+/// Returns a frame of a remote device with its length on a link: in synchronous training all short ones have Ethernet's padding, which is taken
+/// off on reception.
+fn as_on_cable(frame: Frame, pool: &mut Pool, facts: &Facts) -> Frame {
+    let (_, packets) = facts.training;
+    let len = usize::from(frame.len);
+    if packets == 0 || len >= ETHERNET_MIN {
+        return frame;
+    }
+    pool.bytes_mut(frame.buffer)[len..ETHERNET_MIN].fill(0);
+    Frame { len: ETHERNET_MIN as u16, ..frame }
+}
+
 /// Gives remote devices their slots, after all others.
 pub(super) fn add_slots(places: &mut [Place], slots: &mut Vec<Slot>) {
     for (node, place) in (0..).zip(places) {
@@ -90,7 +103,9 @@ impl Simulation {
         let (pool, facts, host, uplinks) = (&mut self.pool, &self.facts, &mut self.host, &place.uplinks);
         let frames = &mut self.out.frames;
         let advanced = place.remote.advance(until, &mut |port, bytes| match admit(bytes, pool, facts) {
-            Some(frame) if usize::from(port) < uplinks.len() => frames.push((port.into(), frame)),
+            Some(frame) if usize::from(port) < uplinks.len() => {
+                frames.push((port.into(), as_on_cable(frame, pool, facts)));
+            }
             Some(frame) => pool.release(frame.buffer),
             None => host.foreign += strangers(bytes),
         });
