@@ -100,6 +100,8 @@ pub(crate) struct AcksAtEnds {
     pub(crate) seen: AcksByCluster,
     /// Those that came with the Ethernet address of another.
     pub(crate) elsewhere: u64,
+    /// Whether all of these were counted at the device's ports, not at those of the hosts.
+    pub(crate) at_device: bool,
 }
 
 /// Returns whether a frame holds an acknowledgement that its host takes.
@@ -138,7 +140,7 @@ impl AcksThrough {
 
     /// Returns the number of acknowledgements from the server, and what is known of them at both sides.
     pub(crate) fn ends(&self) -> (u64, AcksAtEnds) {
-        let mut ends = AcksAtEnds { due: self.due.clone(), ..AcksAtEnds::default() };
+        let mut ends = AcksAtEnds { due: self.due.clone(), at_device: true, ..AcksAtEnds::default() };
         self.came.add_to(&mut ends);
         (self.sent, ends)
     }

@@ -45,10 +45,10 @@ pub struct DeviceLoad {
     pub merges: bool,
 }
 
-/// Acknowledgements of the server at the workers' interface.
+/// Acknowledgements of the server at the workers' interface, or in lockstep at the device's ports to the workers.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AckCopies {
-    /// Acknowledgements that the server sent.
+    /// Acknowledgements that the server sent, or in lockstep those that reached the device.
     pub acks: u64,
     /// Expected copies: workers addressed, summed over acknowledgements.
     pub expected: u64,
@@ -59,6 +59,9 @@ pub struct AckCopies {
     pub elsewhere: u64,
     /// Whether an acknowledgement is for all workers of its cluster.
     pub group: bool,
+    /// Whether all of this was counted at the device's ports, as in lockstep.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub at_device: bool,
 }
 
 /// Formats a rate for messages.

@@ -14,17 +14,17 @@ use super::load::{AckCopies, DeviceLoad, mbps};
 use super::manifest::{Balance, Family, Manifest, RunState, is_zero};
 use crate::time::{NS, Time};
 
-/// Declares findings: name, code in files, fields, sentence.
+/// Declares findings: name, code in files, fields with their attributes, sentence.
 macro_rules! findings {
     ($(#[$about:meta])* $name:ident {
-        $($(#[doc = $doc:literal])* $variant:ident = $code:literal { $($field:ident: $type:ty),* } => $text:literal $(, $arg:expr)*;)+
+        $($(#[doc = $doc:literal])* $variant:ident = $code:literal { $($(#[$of:meta])* $field:ident: $type:ty),* } => $text:literal $(, $arg:expr)*;)+
     }) => {
         $(#[$about])*
         #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
         #[serde(tag = "code")]
         #[expect(missing_docs, reason = "the sentences below say what the fields are")]
         pub enum $name {
-            $($(#[doc = $doc])* #[serde(rename = $code)] $variant { $($field: $type),* },)+
+            $($(#[doc = $doc])* #[serde(rename = $code)] $variant { $($(#[$of])* $field: $type),* },)+
         }
 
         impl $name {
@@ -159,9 +159,9 @@ findings! {
             "no result lacked a worker, though others waited {waited_us} us for it and target.timeout is {timeout_us} us: the device does \
              not go on without workers that are late, or after a longer time; set target.mitigation = false if it is not to";
         /// Acknowledgements that did not come to all workers that they are for.
-        AcksMissing = "acks_missing" { acks: u64, expected: u64, seen: u64, elsewhere: u64, group: bool, forwards: bool } =>
-            "acknowledgements: the server sent {acks}, workers should have had {expected} copies and had {seen}{}{}; look at the \
-             device's {}",
+        AcksMissing = "acks_missing" { acks: u64, expected: u64, seen: u64, elsewhere: u64, group: bool, forwards: bool, #[serde(default)] at_device: bool } =>
+            "acknowledgements: {}, workers should have had {expected} copies and had {seen}{}{}; look at the device's {}",
+            if *at_device { format!("{acks} reached the device") } else { format!("the server sent {acks}") },
             if *group { " (each is for all workers of its cluster)" } else { "" },
             match elsewhere { 0 => String::new(), n => format!("; {n} came with the Ethernet address of another") },
             match (group, forwards) {
@@ -567,8 +567,8 @@ fn doubts(facts: &Facts, unseen: &Unseen) -> Vec<Note> {
         told.push(Note::NothingAged { waited_us: facts.waited_ns / 1000, timeout_us: (timeout / NS / 1000) as u64 });
     }
     if let Some(acks) = unseen.acks.as_ref().filter(|acks| lacks(acks.expected, acks.seen) || acks.elsewhere > 0) {
-        let AckCopies { acks, expected, seen, elsewhere, group } = *acks;
-        told.push(Note::AcksMissing { acks, expected, seen, elsewhere, group, forwards: !unseen.merges });
+        let AckCopies { acks, expected, seen, elsewhere, group, at_device } = *acks;
+        told.push(Note::AcksMissing { acks, expected, seen, elsewhere, group, forwards: !unseen.merges, at_device });
     }
     if facts.hides_members() && !facts.lanes {
         told.push(Note::MembersHidden {});

@@ -134,13 +134,13 @@ fn what_is_said_of_a_device_and_does_not_hold_is_told_first() {
     assert_eq!(told(loaded(20, 20, true), 0), "no_books");
     let acks = |seen: u64, elsewhere: u64| {
         of_black_box(|_, unseen| {
-            unseen.acks = Some(AckCopies { acks: 3, expected: 9, seen, elsewhere, group: true });
+            unseen.acks = Some(AckCopies { acks: 3, expected: 9, seen, elsewhere, group: true, at_device: false });
         })
         .1[0]
     };
     assert_eq!((acks(9, 0), acks(3, 0), acks(9, 1)), ("no_books", "acks_missing", "acks_missing"));
     let caution = |seen: u64, elsewhere: u64, forwards: bool| {
-        Note::AcksMissing { acks: 3, expected: 9, seen, elsewhere, group: true, forwards }.is_doubt()
+        Note::AcksMissing { acks: 3, expected: 9, seen, elsewhere, group: true, forwards, at_device: false }.is_doubt()
     };
     assert!(caution(3, 0, false) && caution(2, 0, true) && caution(5, 1, true), "something else was measured");
     assert!(!caution(3, 0, true), "a forwarder passes each to one worker");
@@ -197,6 +197,21 @@ fn sentences_of_older_files_keep_their_meaning() {
     assert!(!read(r#"{"valid":false,"reasons":[]}"#).is_valid(), "it says so, without a reason");
     let again = serde_json::from_str::<Validity>(&serde_json::to_string(&old).unwrap());
     assert_eq!(again.unwrap(), old, "and are written as findings");
+}
+
+/// In lockstep acknowledgements are counted where they reach the device: links before it may lose some.
+#[test]
+fn missing_acknowledgements_are_of_those_that_were_counted() {
+    let old = r#"{"code":"acks_missing","acks":3,"expected":9,"seen":3,"elsewhere":0,"group":true,"forwards":false}"#;
+    let sent = serde_json::from_str::<Note>(old).unwrap();
+    assert!(sent.to_string().starts_with("acknowledgements: the server sent 3, workers should have had 9 "), "{sent}");
+    let Note::AcksMissing { acks, expected, seen, elsewhere, group, forwards, at_device: false } = sent else {
+        panic!("{sent:?}")
+    };
+    let came = Note::AcksMissing { acks, expected, seen, elsewhere, group, forwards, at_device: true };
+    assert!(came.to_string().starts_with("acknowledgements: 3 reached the device, workers "), "{came}");
+    let again = serde_json::from_str::<Note>(&serde_json::to_string(&came).unwrap());
+    assert_eq!(again.unwrap(), came);
 }
 
 #[test]

@@ -79,7 +79,7 @@ impl Declared {
         })
     }
 
-    /// Returns the `sent` acknowledgements and the workers that they reached; `None` if none was sent.
+    /// Returns the acknowledgements, of which `sent` are from the server, and the workers that they reached; `None` if there are none.
     pub(super) fn acks(&self, sent: u64, ends: &AcksAtEnds) -> Option<AckCopies> {
         let group = self.group?;
         (sent > 0).then_some(AckCopies {
@@ -88,6 +88,7 @@ impl Declared {
             seen: if group { ends.seen.of_due(&ends.due) } else { ends.seen.total() },
             elsewhere: ends.elsewhere,
             group,
+            at_device: ends.at_device,
         })
     }
 }
