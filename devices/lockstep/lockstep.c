@@ -5,7 +5,8 @@
  *   lockstep --ports 4 --protocol switchml --first 10.0.0.1 --workers 4 --group 239.192.0.0
  *   lockstep --ports 2 --up 1 --protocol olaf-strict --first 10.0.0.1 --workers 9 --per-cluster 3 --mbps 20
  *
- * pktgen starts it, with the path of its socket in PKTGEN_LOCKSTEP. --break, --after and --copies let it misbehave, for tests.
+ * pktgen starts it, with the path of its socket in PKTGEN_LOCKSTEP. --break, --after, --copies and --acks let it misbehave,
+ * for tests.
  */
 #define _GNU_SOURCE
 #include "device.h"
@@ -38,6 +39,11 @@ enum copies { SAME, VALUE, SLOT, UDP_PORT, CHECKSUM, PADDED, TOTAL, LENGTH, FRAG
 static const char *const copies_names[] = {"same",   "value", "slot",   "port",     "checksum",
                                            "padded", "total", "length", "fragment", NULL};
 static enum copies copies;
+
+/* Answers of the server go to the worker that they are for, or to all of its cluster; but to the last worker's port, or twice. */
+enum acks { ONE, GROUP, SOME, TWICE };
+static const char *const acks_names[] = {"one", "group", "some", "twice", NULL};
+static enum acks acks;
 
 static int ports = 1, up = -1;
 static int fd;
@@ -146,6 +152,7 @@ static void down(const uint8_t *bytes, size_t len) {
         bool meant = one ? target - options.first == (uint32_t)w
                          : !olaf_group || target - options.group == (uint32_t)(w / options.per_cluster);
         if (!meant || port_of[w] < 0 || used[port_of[w] % WORKERS_MAX]) continue;
+        if (acks == SOME && w == options.workers - 1) continue;
         used[port_of[w] % WORKERS_MAX] = true;
         copy(w, bytes, len);
     }
@@ -164,7 +171,9 @@ static void arrive(struct arrived *frame) {
     int worker = frame->len > 42 ? worker_of(frame->bytes) : -1;
     if (up >= 0 && frame->port == up) {
         counts.back_received++;
+        if (acks != ONE) multicast(frame->bytes, frame->len);
         down(frame->bytes, frame->len);
+        if (acks == TWICE) down(frame->bytes, frame->len);
         return;
     }
     if (worker >= 0) port_of[worker] = frame->port;
@@ -306,6 +315,7 @@ static bool own_option(int key, const char *word) {
     case 'B': how = (enum how)choose("break", word, hows); break;
     case 'A': after = (long)whole("after", word, 0, LONG_MAX); break;
     case 'Y': copies = (enum copies)choose("copies", word, copies_names); break;
+    case 'K': acks = (enum acks)choose("acks", word, acks_names); break;
     case 'M': options.fault = MUTE; break;
     default: return false;
     }
@@ -314,7 +324,8 @@ static bool own_option(int key, const char *word) {
 
 int main(int count, char **words) {
     static const struct option known[] = {
-        {"ports", 1, 0, 'P'}, {"up", 1, 0, 'U'}, {"break", 1, 0, 'B'}, {"after", 1, 0, 'A'}, {"mute", 0, 0, 'M'}, {"copies", 1, 0, 'Y'}, {0},
+        {"ports", 1, 0, 'P'}, {"up", 1, 0, 'U'},     {"break", 1, 0, 'B'}, {"after", 1, 0, 'A'},
+        {"mute", 0, 0, 'M'},  {"copies", 1, 0, 'Y'}, {"acks", 1, 0, 'K'},  {0},
     };
     struct sockaddr_un address = {.sun_family = AF_UNIX};
     const char *path = getenv("PKTGEN_LOCKSTEP");

@@ -1,11 +1,13 @@
 //! Acknowledgements at both sides of a device: the workers that they are for, and those that they come to.
 
+use std::collections::HashMap;
+
 use pktgen_core::topology::Population;
 use pktgen_wire::wire::frame::{HEAD, group_of, is_whole, mac_of, target_ip, worker_of};
 use pktgen_wire::wire::update::{Ack, is_ack};
 
-/// Workers that acknowledgements are for, or came to, by cluster: what one cluster has too many, another one lacks all the same. Counted
-/// together where workers change clusters.
+/// Workers that acknowledgements are for, or came to, by cluster, or in lockstep by worker: what one has too many, another one lacks all the
+/// same. Counted together where workers change clusters.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct AcksByCluster {
     of: Vec<u64>,
@@ -31,14 +33,37 @@ impl AcksByCluster {
         self.of.iter_mut().zip(&other.of).for_each(|(own, more)| *own += more);
     }
 
-    /// Of all clusters.
+    /// Of all clusters or workers.
     pub(crate) fn total(&self) -> u64 {
         self.of.iter().sum()
     }
 
-    /// Of these as many as are `due` to each cluster.
+    /// Of these as many as are `due` to each cluster or worker.
     pub(crate) fn of_due(&self, due: &AcksByCluster) -> u64 {
         self.of.iter().zip(&due.of).map(|(own, due)| own.min(due)).sum()
+    }
+}
+
+/// Whom an acknowledgement is for.
+enum Receiver {
+    /// All workers of a cluster.
+    Group(u16),
+    Worker(u32),
+    /// A host whose card discards it: the Ethernet address is not that of its IP address.
+    Elsewhere,
+    Unknown,
+}
+
+impl Receiver {
+    /// Returns whom an acknowledgement with our addresses is for, in a run with this number of workers.
+    #[inline]
+    fn of(frame: &[u8], workers: usize) -> Receiver {
+        let to = target_ip(frame);
+        if frame[..6] != mac_of(to) {
+            return Receiver::Elsewhere;
+        }
+        let worker = || worker_of(to, workers).map_or(Receiver::Unknown, Receiver::Worker);
+        group_of(to).map_or_else(worker, Receiver::Group)
     }
 }
 
@@ -67,22 +92,15 @@ impl AckTally {
     /// Counts an acknowledgement with our addresses.
     #[inline]
     pub(crate) fn count(&mut self, frame: &[u8]) {
-        let to = target_ip(frame);
-        if frame[..6] != mac_of(to) {
-            self.elsewhere += 1;
-            return;
+        match Receiver::of(frame, self.cluster_of.len()) {
+            Receiver::Group(cluster) => {
+                let members = self.members.get(usize::from(cluster)).copied().map_or(0, u64::from);
+                self.seen.count(cluster, members);
+            }
+            Receiver::Worker(worker) => self.seen.count(self.cluster_of[worker as usize], 1),
+            Receiver::Elsewhere => self.elsewhere += 1,
+            Receiver::Unknown => {}
         }
-        if let Some(cluster) = group_of(to) {
-            let members = self.members(cluster);
-            self.seen.count(cluster, members);
-        } else if let Some(worker) = worker_of(to, self.cluster_of.len()) {
-            self.seen.count(self.cluster_of[worker as usize], 1);
-        }
-    }
-
-    /// Returns the number of members of a cluster.
-    fn members(&self, cluster: u16) -> u64 {
-        self.members.get(usize::from(cluster)).copied().map_or(0, u64::from)
     }
 
     pub(crate) fn add_to(&self, ends: &mut AcksAtEnds) {
@@ -110,38 +128,82 @@ pub(crate) fn is_ack_frame(frame: &[u8]) -> bool {
     frame.get(HEAD..).is_some_and(is_ack) && is_whole(frame, 0)
 }
 
-/// Acknowledgements that reach a device from the server, and leave it towards the workers.
+/// Acknowledgements that reach a device from the server, and those that leave it towards the workers, each at its port.
 #[derive(Debug, Clone)]
 pub(crate) struct AcksThrough {
+    /// The cluster of each worker, at first, and the device's port to it.
+    cluster_of: Vec<u16>,
+    port_of: Vec<u16>,
+    /// Members by cluster if workers change clusters.
+    moving: Option<Vec<u32>>,
+    /// From the server.
     sent: u64,
-    due: AcksByCluster,
-    came: AckTally,
+    /// The same by cluster.
+    of_cluster: Vec<u64>,
+    /// That left for the group of a cluster, by port and cluster.
+    to_group: HashMap<(u16, u16), u64>,
+    /// That left for a worker, at its port.
+    to_worker: Vec<u64>,
+    elsewhere: u64,
 }
 
 impl AcksThrough {
-    pub(crate) fn of(workers: &Population) -> Self {
-        AcksThrough { sent: 0, due: AcksByCluster::new(workers), came: AckTally::of(workers) }
+    /// `port_of` has the device's port to each worker.
+    pub(crate) fn of(workers: &Population, port_of: Vec<u16>) -> Self {
+        AcksThrough {
+            cluster_of: workers.cluster_of.clone(),
+            port_of,
+            moving: (!workers.moves.is_empty()).then(|| members(workers)),
+            sent: 0,
+            of_cluster: vec![0; workers.clusters_ever()],
+            to_group: HashMap::new(),
+            to_worker: vec![0; workers.len()],
+            elsewhere: 0,
+        }
     }
 
     /// Counts an acknowledgement among the server's frames, in our layout.
     pub(crate) fn count_sent(&mut self, frame: &[u8]) {
         if let Some(ack) = frame.get(HEAD..).and_then(Ack::parse) {
             self.sent += 1;
-            self.due.count(ack.header.cluster, self.came.members(ack.header.cluster));
+            if let Some(own) = self.of_cluster.get_mut(usize::from(ack.header.cluster)) {
+                *own += 1;
+            }
         }
     }
 
-    /// Counts an acknowledgement among frames towards the workers, in our layout.
-    pub(crate) fn count_came(&mut self, frame: &[u8]) {
-        if is_ack_frame(frame) {
-            self.came.count(frame);
+    /// Counts an acknowledgement among frames that leave `port` towards the workers, in our layout.
+    pub(crate) fn count_came(&mut self, port: u16, frame: &[u8]) {
+        if !is_ack_frame(frame) {
+            return;
+        }
+        match Receiver::of(frame, self.cluster_of.len()) {
+            Receiver::Group(cluster) => *self.to_group.entry((port, cluster)).or_default() += 1,
+            Receiver::Worker(worker) => {
+                self.to_worker[worker as usize] += u64::from(self.port_of[worker as usize] == port);
+            }
+            Receiver::Elsewhere => self.elsewhere += 1,
+            Receiver::Unknown => {}
         }
     }
 
     /// Returns the number of acknowledgements from the server, and what is known of them at both sides.
     pub(crate) fn ends(&self) -> (u64, AcksAtEnds) {
-        let mut ends = AcksAtEnds { due: self.due.clone(), at_device: true, ..AcksAtEnds::default() };
-        self.came.add_to(&mut ends);
+        let mut ends = AcksAtEnds { elsewhere: self.elsewhere, at_device: true, ..AcksAtEnds::default() };
+        let AcksAtEnds { due, seen, .. } = &mut ends;
+        if let Some(members) = &self.moving {
+            let of = |cluster: usize| members.get(cluster).copied().map_or(0, u64::from);
+            let sent = self.of_cluster.iter().enumerate();
+            due.of.push(sent.map(|(cluster, sent)| sent * of(cluster)).sum());
+            let to_groups = self.to_group.iter().map(|((_, cluster), came)| came * of(usize::from(*cluster)));
+            seen.of.push(to_groups.sum::<u64>() + self.to_worker.iter().sum::<u64>());
+        } else {
+            let workers = self.cluster_of.iter().zip(&self.port_of).zip(&self.to_worker);
+            for ((cluster, port), to_worker) in workers {
+                due.of.push(self.of_cluster.get(usize::from(*cluster)).copied().unwrap_or(0));
+                seen.of.push(to_worker + self.to_group.get(&(*port, *cluster)).copied().unwrap_or(0));
+            }
+        }
         (self.sent, ends)
     }
 }
@@ -216,21 +278,33 @@ mod tests {
             frame
         };
         let (worker, group) = (worker_ip(0), |cluster: u32| 0xefc0_0000 | cluster);
-        let seen = |to: [u32; 2]| {
-            let mut acks = AcksThrough::of(&Population::regular(2, 2));
-            for (cluster, to) in [0, 1].into_iter().zip(to) {
+        let seen_at = |port_of: [u16; 4], to: &[(u16, u32)], moves: Vec<Move>| {
+            let mut acks = AcksThrough::of(&Population { moves, ..Population::regular(2, 2) }, port_of.to_vec());
+            for cluster in [0, 1] {
                 acks.count_sent(&frame(worker, cluster));
-                acks.count_came(&frame(to, cluster));
+            }
+            for (port, to) in to {
+                acks.count_came(*port, &frame(*to, 0));
             }
             // Updates and short frames are none.
             acks.count_sent(&[0; HEAD + 64]);
-            acks.count_came(&[0; 20]);
+            acks.count_came(0, &[0; 20]);
             let (sent, ends) = acks.ends();
             assert_eq!((sent, ends.due.total(), ends.elsewhere), (2, 4, 0));
             ends.seen.of_due(&ends.due)
         };
+        let seen = |to: [u32; 2]| seen_at([0; 4], &to.map(|to| (0, to)), Vec::new());
         assert_eq!(seen([group(0), group(1)]), 4);
-        assert_eq!(seen([worker, worker]), 2);
+        assert_eq!(seen([worker, worker]), 1, "what one worker has too often, another one lacks");
         assert_eq!(seen([group(1), group(1)]), 2);
+        // A port for each worker: a copy at one does not hide another that is missing.
+        let seen = |to: &[(u16, u32)], moves| seen_at([0, 1, 2, 3], to, moves);
+        let all = [(0, group(0)), (1, group(0)), (2, group(1)), (3, group(1))];
+        assert_eq!([seen(&all, Vec::new()), seen(&all[..3], Vec::new())], [4, 3]);
+        assert_eq!(seen(&[all[0], all[0], all[2], all[2]], Vec::new()), 2, "twice at two ports");
+        assert_eq!(seen(&[(1, group(1)), (1, worker)], Vec::new()), 0, "at ports without these workers");
+        // Where a worker changes its cluster, its acknowledgements are of either.
+        let moves = vec![Move { at: 0, worker: 0, cluster: 1 }];
+        assert_eq!(seen(&[(0, group(1)), (1, group(0))], moves), 4);
     }
 }

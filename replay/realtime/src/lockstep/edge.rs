@@ -1,11 +1,12 @@
 //! Translation of frames for the device: into the layout of `transport.on_wire` and the profile's addresses, if
 //! configured, and back into frames with our header.
 
+use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use pktgen_core::Result;
 use pktgen_core::time::Time;
-use pktgen_core::topology::{NodeId, Role};
+use pktgen_core::topology::{NO_PORT, NodeId, Role};
 use pktgen_wire::device::{GROWTH_MAX, Translator};
 use pktgen_wire::wire::frame::{Checksums, checksums, unpadded};
 
@@ -72,12 +73,15 @@ impl Edge {
         };
         let room = vec![0; transport.wire_bytes(plan.parts.frame_bytes) + GROWTH_MAX];
         let is_host = |to: NodeId| matches!(topology.nodes[to as usize].role, Role::Host(_));
+        let ports: HashMap<NodeId, u16> = topology.ports(node).map(|(_, link)| link.to).zip(0..).collect();
+        let hosts = topology.host_of(plan.spec.workers.len());
+        let port_of = hosts.iter().map(|host| ports.get(host).copied().unwrap_or(NO_PORT)).collect();
         Ok(Edge {
             sides: [side(End::Workers)?, side(End::Server)?],
             side_of: topology.ports(node).map(|(_, link)| usize::from(!is_host(link.to))).collect(),
             rooms: [room.clone(), room],
             checksums_wrong: 0,
-            acks: SharedAcks(Arc::new(Mutex::new(AcksThrough::of(&plan.spec.workers)))),
+            acks: SharedAcks(Arc::new(Mutex::new(AcksThrough::of(&plan.spec.workers, port_of)))),
         })
     }
 
@@ -146,7 +150,7 @@ impl Remote for Coupled {
             let at = side_of[usize::from(port)];
             let frame = sides[at].inward(frame, t, rooms);
             if at == WORKERS {
-                acks.with(|acks| acks.count_came(frame));
+                acks.with(|acks| acks.count_came(port, frame));
             }
             each(port, frame);
         })
