@@ -328,13 +328,21 @@ pub(crate) fn unknown_answers(evidence: &Evidence) -> Option<String> {
     })
 }
 
-/// Finds answers that did not reach all their workers; the captures showed `shown` of them at Ethernet addresses of no worker.
+/// Finds answers that did not reach all their workers, or reached some more than once; the captures showed `shown` of them at Ethernet
+/// addresses of no worker.
 pub(crate) fn copies_of_answers(evidence: &Evidence, shown: u64, found: &mut Vec<CauseFound>) {
     let Some(acks) = evidence.manifest.unseen.as_ref().and_then(|unseen| unseen.acks) else { return };
     if acks.elsewhere > shown * 2 {
         let says = format!("{} answers came with the Ethernet address of another", acks.elsewhere);
         let proof = EvidenceItem::new("manifest.json, acks", says);
         found.push(CauseFound::new(&WRONG_DESTINATION, Certainty::Certain, acks.elsewhere, vec![proof]));
+    }
+    if acks.again > 0 {
+        let says = format!("{} answers more left the device than are for the workers at its ports", acks.again);
+        // Without groups, a device may have sent answers also to workers that they are not addressed to.
+        let certainty = if acks.group { Certainty::Certain } else { Certainty::Likely };
+        // Neither are these among the transmissions that a cause explains.
+        found.push(CauseFound::new(&COPIES, certainty, 0, vec![EvidenceItem::new("manifest.json, acks", says)]));
     }
     // A forwarder passes each answer to the worker that it is addressed to.
     if !acks.group || evidence.forwards() || acks.acks == 0 {
@@ -363,7 +371,7 @@ pub(crate) fn copies_of_answers(evidence: &Evidence, shown: u64, found: &mut Vec
 
 #[cfg(test)]
 mod tests {
-    use pktgen_core::record::{Manifest, PacketId, Unseen};
+    use pktgen_core::record::{AckCopies, Manifest, PacketId, Unseen};
 
     use super::*;
     use crate::evidence::manifest;
@@ -443,6 +451,22 @@ mod tests {
         assert_eq!([of(3, 675, "iswitch"), of(2, 450, "iswitch")], [(None, true); 2]);
         assert_eq!([of(3, 1350, "iswitch"), of(1, 450, "iswitch"), of(2, 450, "forward")], [(None, false); 3]);
         assert_eq!([of(3, 300, "iswitch"), of(1, 300, "iswitch")], [(Some(("acks_lost", 150)), false); 2]);
+    }
+
+    #[test]
+    fn answers_that_workers_have_twice_are_copies() {
+        let found = |again: u64, group: bool| {
+            let mut manifest = manifest(&[0, 0]);
+            manifest.counters.acks_received = 450;
+            let acks = AckCopies { acks: 450, expected: 900, seen: 900, again, group, ..AckCopies::default() };
+            manifest.unseen = Some(Unseen { merges: true, acks: Some(acks), ..Unseen::default() });
+            let mut found = Vec::new();
+            copies_of_answers(&Evidence::of(std::path::Path::new(""), manifest), 0, &mut found);
+            found.iter().map(|found| (found.cause.code, found.certainty)).collect::<Vec<_>>()
+        };
+        assert_eq!(found(0, true), []);
+        assert_eq!(found(3, true), [("copies", Certainty::Certain)]);
+        assert_eq!(found(3, false), [("copies", Certainty::Likely)]);
     }
 
     #[test]

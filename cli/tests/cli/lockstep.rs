@@ -424,13 +424,14 @@ fn a_run_starts_beside_what_a_killed_run_left() {
     assert_eq!(left, 1, "its own folder is removed");
 }
 
-/// In a star an answer leaves at the port of each worker of its cluster: copies at one port do not hide that others are missing.
+/// In a star an answer leaves at the port of each worker of its cluster: copies at one port do not hide that others are missing, and none
+/// leaves twice.
 #[test]
 fn answers_of_a_coupled_queue_are_counted_at_each_port() {
     let star = OLAF.replace("\"bottleneck\"\nrate = \"4Mbps\"", "\"star\"");
     let words = ["--ports", "10", "--up", "9", "--workers", "9", "--per-cluster", "3", "--slots", "8"];
     let set = ["target.profile=alveo-u55c-olaf", "transport.readdress=false", "format.lanes=true"];
-    for (acks, answer) in [("group", "nothing is wrong"), ("some", "cause: acks_to_some")] {
+    for (acks, answer) in [("group", "nothing is wrong"), ("some", "cause: acks_to_some"), ("twice", "cause: copies")] {
         let words = [&words[..], &["--protocol", "olaf-strict", "--mbps", "4", "--acks", acks]].concat();
         let ran = Ran::coupled(&star, &words, &set);
         let manifest = ran.valid();
@@ -439,6 +440,7 @@ fn answers_of_a_coupled_queue_are_counted_at_each_port() {
         assert!(sent > 100 && expected == 3 * sent, "{acks}: {copies}");
         // The last of nine workers has none.
         assert_eq!(seen < expected - expected / 20, acks == "some", "{acks}: {copies}");
+        assert_eq!(copies["again"].as_u64().is_some_and(|again| again > expected / 2), acks == "twice", "{copies}");
         let text = said(&pktgen(&[], &["diagnose", &ran.dir().display().to_string()], &[]).output().expect("it runs"));
         assert!(text.starts_with(answer), "{acks}: {text}");
     }

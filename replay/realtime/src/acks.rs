@@ -120,6 +120,15 @@ pub(crate) struct AcksAtEnds {
     pub(crate) elsewhere: u64,
     /// Whether all of these were counted at the device's ports, not at those of the hosts.
     pub(crate) at_device: bool,
+    /// In lockstep, unless workers change clusters.
+    pub(crate) again: Again,
+}
+
+/// Copies of acknowledgements at workers that had them: if each is for all of its cluster, and if each is for the worker in its address.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Again {
+    pub(crate) of_cluster: u64,
+    pub(crate) of_worker: u64,
 }
 
 /// Returns whether a frame holds an acknowledgement that its host takes.
@@ -138,8 +147,9 @@ pub(crate) struct AcksThrough {
     moving: Option<Vec<u32>>,
     /// From the server.
     sent: u64,
-    /// The same by cluster.
+    /// The same by cluster, and by the worker in their address.
     of_cluster: Vec<u64>,
+    of_worker: Vec<u64>,
     /// That left for the group of a cluster, by port and cluster.
     to_group: HashMap<(u16, u16), u64>,
     /// That left for a worker, at its port.
@@ -156,6 +166,7 @@ impl AcksThrough {
             moving: (!workers.moves.is_empty()).then(|| members(workers)),
             sent: 0,
             of_cluster: vec![0; workers.clusters_ever()],
+            of_worker: vec![0; workers.len()],
             to_group: HashMap::new(),
             to_worker: vec![0; workers.len()],
             elsewhere: 0,
@@ -168,6 +179,9 @@ impl AcksThrough {
             self.sent += 1;
             if let Some(own) = self.of_cluster.get_mut(usize::from(ack.header.cluster)) {
                 *own += 1;
+            }
+            if let Some(worker) = worker_of(target_ip(frame), self.of_worker.len()) {
+                self.of_worker[worker as usize] += 1;
             }
         }
     }
@@ -190,7 +204,7 @@ impl AcksThrough {
     /// Returns the number of acknowledgements from the server, and what is known of them at both sides.
     pub(crate) fn ends(&self) -> (u64, AcksAtEnds) {
         let mut ends = AcksAtEnds { elsewhere: self.elsewhere, at_device: true, ..AcksAtEnds::default() };
-        let AcksAtEnds { due, seen, .. } = &mut ends;
+        let AcksAtEnds { due, seen, again, .. } = &mut ends;
         if let Some(members) = &self.moving {
             let of = |cluster: usize| members.get(cluster).copied().map_or(0, u64::from);
             let sent = self.of_cluster.iter().enumerate();
@@ -198,10 +212,15 @@ impl AcksThrough {
             let to_groups = self.to_group.iter().map(|((_, cluster), came)| came * of(usize::from(*cluster)));
             seen.of.push(to_groups.sum::<u64>() + self.to_worker.iter().sum::<u64>());
         } else {
-            let workers = self.cluster_of.iter().zip(&self.port_of).zip(&self.to_worker);
-            for ((cluster, port), to_worker) in workers {
-                due.of.push(self.of_cluster.get(usize::from(*cluster)).copied().unwrap_or(0));
-                seen.of.push(to_worker + self.to_group.get(&(*port, *cluster)).copied().unwrap_or(0));
+            for (worker, (cluster, port)) in self.cluster_of.iter().zip(&self.port_of).enumerate() {
+                let all = self.of_cluster.get(usize::from(*cluster)).copied().unwrap_or(0);
+                let to_group = self.to_group.get(&(*port, *cluster)).copied().unwrap_or(0);
+                let came = to_group + self.to_worker[worker];
+                due.of.push(all);
+                seen.of.push(came);
+                again.of_cluster += came.saturating_sub(all);
+                // A device may send some to the group, and others to the worker in their address.
+                again.of_worker += came.saturating_sub(all.min(to_group + self.of_worker[worker]));
             }
         }
         (self.sent, ends)
@@ -256,28 +275,56 @@ mod tests {
         assert_eq!(seen(&[0, 0, 0], &moved), (6, 6));
     }
 
+    /// An acknowledgement for `to`, of a cluster.
+    fn frame(to: u32, cluster: u16) -> Vec<u8> {
+        let mut frame = vec![0; HEAD + 64];
+        frame[..6].copy_from_slice(&mac_of(to));
+        frame[30..34].copy_from_slice(&to.to_be_bytes());
+        let header = Header {
+            flags: 0,
+            cluster,
+            count: 1,
+            worker: 0,
+            seq: 0,
+            generation: 0,
+            attempt: 0,
+            elements: 0,
+            reward: 0.0,
+        };
+        Ack { header, status: Status::default() }.emit(&mut frame[HEAD..]);
+        frame
+    }
+
+    fn group(cluster: u32) -> u32 {
+        0xefc0_0000 | cluster
+    }
+
+    /// A worker has an acknowledgement twice; each is for one of the three of its cluster, or for all.
+    #[test]
+    fn copies_at_workers_that_had_them_are_counted() {
+        let again = |port_of: [u16; 3], to: &[(u16, u32)]| {
+            let mut acks = AcksThrough::of(&Population::regular(1, 3), port_of.to_vec());
+            (0..3).for_each(|worker| acks.count_sent(&frame(worker_ip(worker), 0)));
+            to.iter().for_each(|(port, to)| acks.count_came(*port, &frame(*to, 0)));
+            let Again { of_cluster, of_worker } = acks.ends().1.again;
+            (of_cluster, of_worker)
+        };
+        let one_each = [0, 1, 2].map(|worker| (0, worker_ip(worker)));
+        assert_eq!(again([0; 3], &one_each), (0, 0));
+        assert_eq!(again([0; 3], &[one_each, one_each].concat()), (0, 3), "fewer than all of their cluster");
+        assert_eq!(again([0; 3], &[(0, group(0)); 3]), (0, 0));
+        // The first went to the group, the others to a worker.
+        assert_eq!(again([0; 3], &[(0, group(0)), one_each[1], one_each[2]]), (0, 0));
+        assert_eq!(again([0; 3], &[(0, group(0)); 4]), (3, 3), "once more at three workers");
+        let ports = [0, 1, 2].map(|port| (port, group(0)));
+        assert_eq!(again([0, 1, 2], &[ports; 3].concat()), (0, 0));
+        assert_eq!(again([0, 1, 2], &[&[ports; 3].concat()[..], &ports[..1]].concat()), (1, 1));
+    }
+
     /// Acknowledgements of two clusters of two workers pass a device, to a group or to one worker.
     #[test]
     fn acknowledgements_are_counted_at_both_sides_of_a_device() {
-        let frame = |to: u32, cluster: u16| {
-            let mut frame = vec![0; HEAD + 64];
-            frame[..6].copy_from_slice(&mac_of(to));
-            frame[30..34].copy_from_slice(&to.to_be_bytes());
-            let header = Header {
-                flags: 0,
-                cluster,
-                count: 1,
-                worker: 0,
-                seq: 0,
-                generation: 0,
-                attempt: 0,
-                elements: 0,
-                reward: 0.0,
-            };
-            Ack { header, status: Status::default() }.emit(&mut frame[HEAD..]);
-            frame
-        };
-        let (worker, group) = (worker_ip(0), |cluster: u32| 0xefc0_0000 | cluster);
+        let worker = worker_ip(0);
         let seen_at = |port_of: [u16; 4], to: &[(u16, u32)], moves: Vec<Move>| {
             let mut acks = AcksThrough::of(&Population { moves, ..Population::regular(2, 2) }, port_of.to_vec());
             for cluster in [0, 1] {

@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::manifest::is_zero;
 use crate::time::{MS, SECOND, Time};
 
 /// Bits on a cable during a period. The period runs from the first frame to the last, so the bits of the first are not counted.
@@ -59,6 +60,9 @@ pub struct AckCopies {
     pub elsewhere: u64,
     /// Whether an acknowledgement is for all workers of its cluster.
     pub group: bool,
+    /// In lockstep: copies at workers that had this acknowledgement.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub again: u64,
     /// Whether all of this was counted at the device's ports, as in lockstep.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub at_device: bool,

@@ -567,7 +567,7 @@ fn doubts(facts: &Facts, unseen: &Unseen) -> Vec<Note> {
         told.push(Note::NothingAged { waited_us: facts.waited_ns / 1000, timeout_us: (timeout / NS / 1000) as u64 });
     }
     if let Some(acks) = unseen.acks.as_ref().filter(|acks| lacks(acks.expected, acks.seen) || acks.elsewhere > 0) {
-        let AckCopies { acks, expected, seen, elsewhere, group, at_device } = *acks;
+        let AckCopies { acks, expected, seen, elsewhere, group, at_device, .. } = *acks;
         told.push(Note::AcksMissing { acks, expected, seen, elsewhere, group, forwards: !unseen.merges, at_device });
     }
     if facts.hides_members() && !facts.lanes {

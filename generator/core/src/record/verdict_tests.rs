@@ -134,7 +134,8 @@ fn what_is_said_of_a_device_and_does_not_hold_is_told_first() {
     assert_eq!(told(loaded(20, 20, true), 0), "no_books");
     let acks = |seen: u64, elsewhere: u64| {
         of_black_box(|_, unseen| {
-            unseen.acks = Some(AckCopies { acks: 3, expected: 9, seen, elsewhere, group: true, at_device: false });
+            unseen.acks =
+                Some(AckCopies { acks: 3, expected: 9, seen, elsewhere, group: true, ..AckCopies::default() });
         })
         .1[0]
     };

@@ -88,6 +88,7 @@ impl Declared {
             seen: if group { ends.seen.of_due(&ends.due) } else { ends.seen.total() },
             elsewhere: ends.elsewhere,
             group,
+            again: if group { ends.again.of_cluster } else { ends.again.of_worker },
             at_device: ends.at_device,
         })
     }
