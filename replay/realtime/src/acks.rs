@@ -124,7 +124,8 @@ pub(crate) struct AcksAtEnds {
     pub(crate) again: Again,
 }
 
-/// Copies of acknowledgements at workers that had them: if each is for all of its cluster, and if each is for the worker in its address.
+/// Copies of acknowledgements at workers that had them: if each is for all of its cluster, and if each is for the worker in its address,
+/// unless about all of its cluster came to it.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Again {
     pub(crate) of_cluster: u64,
@@ -219,8 +220,11 @@ impl AcksThrough {
                 due.of.push(all);
                 seen.of.push(came);
                 again.of_cluster += came.saturating_sub(all);
-                // A device may send some to the group, and others to the worker in their address.
-                again.of_worker += came.saturating_sub(all.min(to_group + self.of_worker[worker]));
+                // A device may send each to all workers of its cluster one by one; or some to the group, and others to the worker in
+                // their address.
+                let of_each = came.saturating_mul(10) >= all.saturating_mul(9);
+                let own = if of_each { all } else { all.min(to_group + self.of_worker[worker]) };
+                again.of_worker += came.saturating_sub(own);
             }
         }
         (self.sent, ends)
@@ -312,6 +316,7 @@ mod tests {
         let one_each = [0, 1, 2].map(|worker| (0, worker_ip(worker)));
         assert_eq!(again([0; 3], &one_each), (0, 0));
         assert_eq!(again([0; 3], &[one_each, one_each].concat()), (0, 3), "fewer than all of their cluster");
+        assert_eq!(again([0; 3], &[one_each; 3].concat()), (0, 0), "each to all workers, one by one");
         assert_eq!(again([0; 3], &[(0, group(0)); 3]), (0, 0));
         // The first went to the group, the others to a worker.
         assert_eq!(again([0; 3], &[(0, group(0)), one_each[1], one_each[2]]), (0, 0));
