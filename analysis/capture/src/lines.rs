@@ -1,7 +1,7 @@
 //! Metrics of a capture as lines: those of a run dir as far as they can be computed, and those of captures only.
 
 use pktgen_core::Result;
-use pktgen_core::definition::{Better, Definition, Label};
+use pktgen_core::definition::{Better, Definition, Label, Timing};
 use pktgen_records::line::{Line, Measured, NS, PACKETS, SHARE, UPDATES};
 use pktgen_records::metric::{aggregation, aom, fairness, latency, throughput};
 use pktgen_records::quantile::Values;
@@ -82,8 +82,11 @@ pub const DEFINITIONS: [Definition; 10] = [
     .needs(BOTH),
     of_captures("missing_share", SHARE, Better::Lower, "`missing` divided by the different updates sent.").needs(BOTH),
     of_captures("clock_offset", NS, Better::Neither, "Estimated offset of the server's clock from the senders' clock.")
+        .timed(Timing::OneClock)
         .needs(BOTH),
-    of_captures("clock_offset_error", NS, Better::Lower, "Uncertainty of `clock_offset`.").needs(BOTH),
+    of_captures("clock_offset_error", NS, Better::Lower, "Uncertainty of `clock_offset`.")
+        .timed(Timing::OneClock)
+        .needs(BOTH),
 ];
 
 /// Facts about the captures, besides the numbers.

@@ -172,7 +172,7 @@ impl Draft {
         let (old, new) = (median(|pair| pair.0), median(|pair| pair.1));
         // Values that differ between seeds are not exact, whatever their runs state.
         let exact = [old, new].iter().flatten().all(|side| side.exact);
-        let clocks = if is_one_way(&rule.metric, unit) {
+        let clocks = if is_one_way(&rule.metric) {
             [clocks_within(pairs.iter().map(|pair| pair.0)), clocks_within(pairs.iter().map(|pair| pair.1))]
         } else {
             [0.0; 2]

@@ -91,7 +91,7 @@ pub(crate) fn rank(sides: &[Side], rules: &Rules) -> Vec<Ranking> {
         let begun = rows.len();
         rows.extend(Row::over_all(rule, &points, elsewhere, exact));
         rows.extend(points.into_iter().map(|point| Row::of(rule, point, exact)));
-        if is_one_way(&rule.metric, &unit_of(sides, &rule.metric)) {
+        if is_one_way(&rule.metric) {
             let clocks: Vec<f64> = sides.iter().map(|side| clocks_within(&side.sweep.runs)).collect();
             rows[begun..].iter_mut().for_each(|row| row.clocks.clone_from(&clocks));
         }

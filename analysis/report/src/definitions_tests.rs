@@ -1,5 +1,7 @@
+use pktgen_core::definition::Timing;
 use pktgen_core::record::{Action, Reason};
 use pktgen_records::line::NS;
+use pktgen_records::metric::is_one_way;
 
 use super::*;
 
@@ -29,4 +31,25 @@ fn a_line_is_defined_with_its_unit_and_labels_only() {
 fn actions_and_reasons_say_what_they_are() {
     assert!(Action::ALL.iter().all(|action| action.about().ends_with('.')));
     assert!(Reason::ALL.iter().all(|reason| reason.about().ends_with('.')));
+}
+
+#[test]
+fn one_way_times_are_known_by_their_definitions() {
+    for known in families(&[], &[]).iter().flat_map(|family| &family.definitions) {
+        // Keys have the name alone.
+        assert!(known.timing != Some(Timing::OneWay) || is_one_way(known.metric), "{}", known.metric);
+    }
+    for (key, one_way) in [
+        ("aom_peak_p99/worker", true),
+        ("aom_mean/cluster/S1", true),
+        ("lanes_aom_mean/cluster", true),
+        ("host_latency_p99", true),
+        ("time_to_goal", true),
+        ("aom_fairness/groups", false),
+        ("device_latency_mean", false),
+        ("iteration_time_mean", false),
+        ("aom_mine", false),
+    ] {
+        assert_eq!(is_one_way(key), one_way, "{key}");
+    }
 }

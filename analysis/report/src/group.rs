@@ -5,7 +5,7 @@
 
 use std::collections::BTreeMap;
 
-use pktgen_core::definition::{Better, Definition, Label};
+use pktgen_core::definition::{Better, Definition, Label, Timing};
 use pktgen_core::record::{Group, ReportPlan};
 
 use pktgen_records::age::FlowAge;
@@ -29,6 +29,7 @@ pub(crate) const DEFINITIONS: [Definition; 3] = [
         "Mean of the average ages of the group's clusters, or of their workers.",
     )
     .labels(&[FLOW, GROUP])
+    .timed(Timing::OneWay)
     .source("design §4")
     .needs(AGED),
     Definition::new(

@@ -7,7 +7,7 @@ mod markdown;
 use pktgen_capture::tables::TABLES;
 use pktgen_capture::{CODES, DEFINITIONS};
 use pktgen_core::column::{Column, StreamTable};
-use pktgen_core::definition::{Better, Definition, Label};
+use pktgen_core::definition::{Better, Definition, Label, Timing};
 use pktgen_core::record::{Action, Fault, Heat, Note, Reason, STREAMS, SumOk};
 use pktgen_core::registry::suggest;
 use pktgen_core::{Error, Result};
@@ -135,6 +135,7 @@ impl Entry {
                 vec![
                     ("unit", definition.unit.to_owned()),
                     ("better", better),
+                    ("timing", definition.timing.map_or("", Timing::name).to_owned()),
                     ("labels", definition.labels.iter().map(label_text).collect::<Vec<_>>().join("; ")),
                     ("keys", keys_text(definition)),
                     ("needs", definition.needs.to_owned()),
@@ -174,7 +175,7 @@ impl Entry {
             Entry::Metric { family, definition, .. } => json!({
                 "kind": "metric", "name": name, "family": family, "unit": definition.unit, "labels": definition.labels,
                 "definition": definition.definition, "better": definition.better, "keys": definition.keys(),
-                "needs": definition.needs, "source": definition.source,
+                "timing": definition.timing, "needs": definition.needs, "source": definition.source,
             }),
             Entry::Column { stream, column } => json!({
                 "kind": "column", "name": name, "stream": stream.name, "column": column.name, "row": stream.row,

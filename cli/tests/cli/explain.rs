@@ -267,7 +267,7 @@ fn names_are_explained() {
     let explain = |args: &[&str]| succeeds(folder.path(), &[&["explain"], args].concat());
     for (name, words) in [
         ("aom_mean", &["metric (aom)", "exact integral", "ns", "lower", "aom_mean/worker", "design §4", "full"][..]),
-        ("aom_mean/cluster", &["metric (aom)"]),
+        ("aom_mean/cluster", &["metric (aom)", "timing  one-way"]),
         ("aom_mean/cluster/S1", &["metric (groups)"]),
         ("dropped/queue_full", &["metric (counts)", "updates"]),
         ("received.newest_gen_ps", &["column of received", "int64", "unit    ps"]),
@@ -298,13 +298,22 @@ fn names_are_explained() {
         assert!(said.contains(&own), "{own}: {said}");
     }
     let line: serde_json::Value = serde_json::from_str(&explain(&["sums_wrong", "--json"])).expect("one object");
-    assert_eq!((&line["unit"], &line["better"]), (&"packets".into(), &"lower".into()));
+    assert_eq!((&line["unit"], &line["better"], line["timing"].is_null()), (&"packets".into(), &"lower".into(), true));
     let all = explain(&["--all", "--json"]);
     assert!(all.lines().count() > 300, "{}", all.lines().count());
     assert!(all.lines().all(|line| serde_json::from_str::<serde_json::Value>(line).is_ok()));
     assert_eq!(explain(&["--all", "--markdown"]), explain(&["--markdown"]));
     let one = explain(&["loss", "--markdown"]);
     assert!(one.contains("| `loss` |") && !one.contains("aom_mean"), "{one}");
+}
+
+/// Whether the clocks of hosts matter is a property of every time.
+#[test]
+fn every_time_has_a_timing() {
+    let all = families(&STUDIES, &DEFINITIONS);
+    for known in all.iter().flat_map(|family| &family.definitions) {
+        assert_eq!(known.timing.is_some(), known.unit == "ns", "{}", known.metric);
+    }
 }
 
 #[test]

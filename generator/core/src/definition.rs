@@ -1,4 +1,4 @@
-//! The definition of a number in results: name, unit, labels, description, and which direction is better.
+//! The definition of a number in results: name, unit, labels, description, timing, and which direction is better.
 //!
 //! A number is defined beside the code that makes it: the metrics of analysis, and studies. `pktgen explain` and
 //! docs/schema.md print definitions, and keys of reports follow from them.
@@ -24,6 +24,26 @@ impl Better {
             Better::Lower => "lower",
             Better::Higher => "higher",
             Better::Neither => "neither",
+        }
+    }
+}
+
+/// The clocks by which a time is measured.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Timing {
+    /// One clock, or clocks of one host.
+    OneClock,
+    /// From a time at a worker to one at a server: the value is as wrong as their clocks are apart.
+    OneWay,
+}
+
+impl Timing {
+    /// Returns the printed name.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Timing::OneClock => "one clock",
+            Timing::OneWay => "one-way",
         }
     }
 }
@@ -78,6 +98,8 @@ pub struct Definition {
     pub definition: &'static str,
     /// Which direction is better.
     pub better: Better,
+    /// By which clocks it is measured; `None` of what is no time in ns.
+    pub timing: Option<Timing>,
     /// Its source: a section of the design or of a paper; empty if it is ours.
     pub source: &'static str,
     /// What a run must record or be for this metric; empty if every run has it.
@@ -85,14 +107,19 @@ pub struct Definition {
 }
 
 impl Definition {
-    /// A definition without labels, source and needs.
+    /// A definition without labels, timing, source and needs. A time in ns has a [timing](Self::timed).
     pub const fn new(metric: &'static str, unit: &'static str, better: Better, definition: &'static str) -> Definition {
-        Definition { metric, unit, labels: &[], definition, better, source: "", needs: "" }
+        Definition { metric, unit, labels: &[], definition, better, timing: None, source: "", needs: "" }
     }
 
     /// Returns the definition with these labels.
     pub const fn labels(self, labels: &'static [Label]) -> Definition {
         Definition { labels, ..self }
+    }
+
+    /// Returns the definition of a time with the clocks by which it is measured.
+    pub const fn timed(self, timing: Timing) -> Definition {
+        Definition { timing: Some(timing), ..self }
     }
 
     /// Returns the definition with its source.

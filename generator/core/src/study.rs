@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::Result;
 use crate::config::{KeyTables, Section};
-use crate::definition::{Better, Definition};
+use crate::definition::{Better, Definition, Timing};
 use crate::registry::Named;
 use crate::seed::Seed;
 
@@ -25,7 +25,8 @@ pub type Watch<'a> = &'a dyn Fn() -> u64;
 
 /// The metric for the duration of a study.
 pub const TIME_TAKEN: Definition =
-    Definition::new(TIME, "ns", Better::Lower, "Wall-clock time of the study, on one core of this machine.");
+    Definition::new(TIME, "ns", Better::Lower, "Wall-clock time of the study, on one core of this machine.")
+        .timed(Timing::OneClock);
 
 /// A result of a study.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]

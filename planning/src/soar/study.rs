@@ -1,7 +1,7 @@
 //! SOAR's evaluation as a study: one strategy on BT(n), for one or several workloads (SOAR §5, appendix A).
 
 use pktgen_core::config::{Choice, Key, KeyTables, Section, Value, choices, settings};
-use pktgen_core::definition::{Better, Definition};
+use pktgen_core::definition::{Better, Definition, Timing};
 use pktgen_core::registry::{Named, find};
 use pktgen_core::seed::{Seed, unit};
 use pktgen_core::tree::make::{Rates, binary};
@@ -20,7 +20,10 @@ use super::{Placement, printed};
 pub(crate) struct SoarStudy;
 
 const fn time(metric: &'static str, definition: &'static str) -> Definition {
-    Definition::new(metric, "ns", Better::Lower, definition).source("SOAR §5.3").needs("study.strategy = \"soar\"")
+    Definition::new(metric, "ns", Better::Lower, definition)
+        .timed(Timing::OneClock)
+        .source("SOAR §5.3")
+        .needs("study.strategy = \"soar\"")
 }
 
 const fn part(metric: &'static str, definition: &'static str) -> Definition {

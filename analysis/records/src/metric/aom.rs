@@ -1,7 +1,7 @@
 //! Age-of-Model of clusters and workers: time average, peaks, quantiles over time.
 
 use pktgen_core::Result;
-use pktgen_core::definition::{Better, Definition};
+use pktgen_core::definition::{Better, Definition, Timing};
 use pktgen_core::registry::Named;
 
 use super::Metric;
@@ -28,7 +28,11 @@ impl Named for Aom {
 type Part = (Definition, fn(&FlowAge) -> Option<f64>);
 
 const fn age(metric: &'static str, definition: &'static str) -> Definition {
-    Definition::new(metric, NS, Better::Lower, definition).labels(&[FLOW, ONE_OR_MEAN]).source("design §4").needs(AGED)
+    Definition::new(metric, NS, Better::Lower, definition)
+        .labels(&[FLOW, ONE_OR_MEAN])
+        .timed(Timing::OneWay)
+        .source("design §4")
+        .needs(AGED)
 }
 
 const PARTS: [Part; 7] = [

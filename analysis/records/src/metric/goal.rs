@@ -1,7 +1,7 @@
 //! Time to a goal (design §4, "speedup"): the time until N updates of every worker had been represented at the server.
 
 use pktgen_core::Result;
-use pktgen_core::definition::{Better, Definition};
+use pktgen_core::definition::{Better, Definition, Timing};
 use pktgen_core::registry::Named;
 
 use super::Metric;
@@ -22,10 +22,12 @@ const DEFINITIONS: [Definition; 4] = [
         Better::Lower,
         "Time at which every worker had `capture.goal` different updates represented at the server; no value if not all did.",
     )
+    .timed(Timing::OneWay)
     .source("design §4, OLAF §8.2")
     .needs("capture.goal"),
     Definition::new(TIME_TO_GOAL, NS, Better::Lower, "Time at which this worker had `capture.goal` different updates represented at the server.")
         .labels(&[WORKER, ONE])
+        .timed(Timing::OneWay)
         .source("design §4, OLAF §8.2")
         .needs("capture.goal and capture.records = \"full\""),
     Definition::new("workers_at_goal", "workers", Better::Higher, "Workers that reached the goal.").needs("capture.goal"),

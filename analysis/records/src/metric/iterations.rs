@@ -9,7 +9,7 @@
 use std::collections::BTreeMap;
 
 use pktgen_core::Result;
-use pktgen_core::definition::{Better, Definition};
+use pktgen_core::definition::{Better, Definition, Timing};
 use pktgen_core::record::{Family, Training};
 use pktgen_core::registry::Named;
 
@@ -44,20 +44,20 @@ const OF_SOURCES: [&str; 4] = ["degraded_share", "sources_mean", EFFECTIVE_TIME,
 
 /// In the order of their lines.
 const DEFINITIONS: [Definition; 18] = [
-    of(ITERATION_TIME, NS, Better::Lower, "Mean iteration time: per worker, from the start of its first iteration to the end of its last, divided by their number; mean over workers.").source("TRIO §6.2"),
+    of(ITERATION_TIME, NS, Better::Lower, "Mean iteration time: per worker, from the start of its first iteration to the end of its last, divided by their number; mean over workers.").timed(Timing::OneClock).source("TRIO §6.2"),
     of("over_ideal", "ratio", Better::Lower, "`iteration_time_mean` divided by `ideal_iteration_time`.").source("TRIO §6.2"),
     of("degraded_share", SHARE, Better::Lower, "Share of results that lack sources; for sums by key 0, or no value if updates are missing or counted twice.").source("TRIO §5"),
     of("sources_mean", SHARE, Better::Higher, "Share of all contributions that are in results; for sums by key 1, or no value if updates are missing or counted twice.").source("TRIO §5"),
-    of(EFFECTIVE_TIME, NS, Better::Lower, "Time per iteration's worth of samples: `iteration_time_mean` divided by `sources_mean`. A model: accuracy depends on the number of contributions averaged so far.").source("TRIO §6.2, Figure 12"),
-    of("time_to_target", NS, Better::Lower, "`effective_iteration_time` times `endpoint.iterations_to_target`; no value if that key is not set.").source("TRIO §6.2, Figure 12"),
+    of(EFFECTIVE_TIME, NS, Better::Lower, "Time per iteration's worth of samples: `iteration_time_mean` divided by `sources_mean`. A model: accuracy depends on the number of contributions averaged so far.").timed(Timing::OneClock).source("TRIO §6.2, Figure 12"),
+    of("time_to_target", NS, Better::Lower, "`effective_iteration_time` times `endpoint.iterations_to_target`; no value if that key is not set.").timed(Timing::OneClock).source("TRIO §6.2, Figure 12"),
     of(USEFUL_RATE, "elements/s", Better::Higher, "Non-zero gradients of all workers (of sparse models all pairs), divided by the time from the start of the first iteration to the end of the last.").source("LIBRA §5.2"),
-    of(IDEAL_TIME, NS, Better::Neither, "Time of an iteration without stragglers on an ideal network: computation and a ring all-reduce over loss-free links.").source("TRIO §6.1"),
-    of("waiting_bound", NS, Better::Neither, "Minimum time lost by an iteration that lacks a straggler throughout: one timeout per window of blocks.").source("TRIO §5"),
-    of("iteration_time_p50", NS, Better::Lower, "Median iteration time, over iterations and workers.").source("TRIO §6.2"),
-    of("iteration_time_p99", NS, Better::Lower, "99th percentile of iteration times, over iterations and workers.").source("TRIO §6.2"),
-    of("iteration_time_max", NS, Better::Lower, "Maximum iteration time, over iterations and workers.").source("TRIO §6.2"),
-    of("communication_time_mean", NS, Better::Lower, "Mean time from computed gradients to the last result, over iterations without missed ones."),
-    of("delay_mean", NS, Better::Neither, "Mean straggler delay per iteration.").source("TRIO §6.1"),
+    of(IDEAL_TIME, NS, Better::Neither, "Time of an iteration without stragglers on an ideal network: computation and a ring all-reduce over loss-free links.").timed(Timing::OneClock).source("TRIO §6.1"),
+    of("waiting_bound", NS, Better::Neither, "Minimum time lost by an iteration that lacks a straggler throughout: one timeout per window of blocks.").timed(Timing::OneClock).source("TRIO §5"),
+    of("iteration_time_p50", NS, Better::Lower, "Median iteration time, over iterations and workers.").timed(Timing::OneClock).source("TRIO §6.2"),
+    of("iteration_time_p99", NS, Better::Lower, "99th percentile of iteration times, over iterations and workers.").timed(Timing::OneClock).source("TRIO §6.2"),
+    of("iteration_time_max", NS, Better::Lower, "Maximum iteration time, over iterations and workers.").timed(Timing::OneClock).source("TRIO §6.2"),
+    of("communication_time_mean", NS, Better::Lower, "Mean time from computed gradients to the last result, over iterations without missed ones.").timed(Timing::OneClock),
+    of("delay_mean", NS, Better::Neither, "Mean straggler delay per iteration.").timed(Timing::OneClock).source("TRIO §6.1"),
     of("straggled_share", SHARE, Better::Neither, "Share of iterations with a straggler delay.").source("TRIO §6.1"),
     of("skipped_share", SHARE, Better::Lower, "Share of blocks that were not sent, because their result had already arrived."),
     of("missed_share", SHARE, Better::Lower, "Share of iterations that took no part: all results had arrived before they began, so that nothing was computed, or (sums by key) a switch that failed lost their pushes."),

@@ -1,7 +1,7 @@
 //! Metrics from lanes: how many packets they explain, where updates went, and ages, all without the device's help.
 
 use pktgen_core::Result;
-use pktgen_core::definition::{Better, Definition};
+use pktgen_core::definition::{Better, Definition, Timing};
 use pktgen_core::registry::Named;
 
 use super::Metric;
@@ -84,6 +84,7 @@ const DEFINITIONS: [Definition; 13] = [
         "aom_mean by the generation times of decoded members; the mean over clusters, or over workers.",
     )
     .labels(&[FLOW])
+    .timed(Timing::OneWay)
     .needs("format.lanes, capture.records = \"full\"; not transport.pacing = \"top\""),
 ];
 

@@ -4,7 +4,7 @@
 //! that they passed. Host: from sending to reception of the packet that names an aggregate.
 
 use pktgen_core::Result;
-use pktgen_core::definition::{Better, Definition};
+use pktgen_core::definition::{Better, Definition, Timing};
 use pktgen_core::registry::Named;
 
 use super::Metric;
@@ -27,11 +27,11 @@ impl Named for Latency {
 }
 
 const fn device(metric: &'static str, definition: &'static str) -> Definition {
-    Definition::new(metric, NS, Better::Lower, definition).source("design §4").needs(FULL)
+    Definition::new(metric, NS, Better::Lower, definition).timed(Timing::OneClock).source("design §4").needs(FULL)
 }
 
 const fn host(metric: &'static str, definition: &'static str) -> Definition {
-    Definition::new(metric, NS, Better::Lower, definition).source("design §4").needs(HOST_NEEDS)
+    Definition::new(metric, NS, Better::Lower, definition).timed(Timing::OneWay).source("design §4").needs(HOST_NEEDS)
 }
 
 const HOST_NEEDS: &str = "capture.records = \"full\"; or captures of both sides";

@@ -3,7 +3,7 @@
 //! Every update counts when it is generated, delivered or not: its reward is that of its worker's model at that time.
 
 use pktgen_core::Result;
-use pktgen_core::definition::{Better, Definition, Label};
+use pktgen_core::definition::{Better, Definition, Label, Timing};
 use pktgen_core::registry::Named;
 
 use super::Metric;
@@ -52,6 +52,7 @@ const DEFINITIONS: [Definition; 6] = [
         "Time at which the mean reward of the workers' last 10 updates first reached workload.reward_goal, after \
          all had generated 10; no value if it never did.",
     )
+    .timed(Timing::OneClock)
     .source("OLAF Figure 3")
     .needs(NEEDS_GOAL),
     Definition::new(

@@ -23,15 +23,17 @@ mod states;
 pub mod throughput;
 
 use pktgen_core::Result;
-use pktgen_core::definition::Definition;
+use pktgen_core::definition::{Definition, Timing};
 use pktgen_core::registry::Named;
 
-use crate::line::{Line, NS};
+use crate::line::Line;
 use crate::resolved::Analysis;
 
-/// Returns whether a value begins with a time at a worker and ends with one at a server: it is as wrong as their clocks are apart.
-pub fn is_one_way(metric: &str, unit: &str) -> bool {
-    unit == NS && ["aom_", "lanes_aom_", "host_latency_"].iter().any(|begin| metric.starts_with(begin))
+/// Returns whether values of this key are as wrong as the clocks of workers and server are apart.
+pub fn is_one_way(key: &str) -> bool {
+    let name = key.split('/').next();
+    let mut known = METRICS.iter().flat_map(|metric| metric.definitions());
+    known.any(|definition| Some(definition.metric) == name && definition.timing == Some(Timing::OneWay))
 }
 
 /// A family of metrics.

@@ -1,7 +1,7 @@
 //! Frames delayed by the host in real time, and the lateness of the others.
 
 use pktgen_core::Result;
-use pktgen_core::definition::{Better, Definition};
+use pktgen_core::definition::{Better, Definition, Timing};
 use pktgen_core::registry::Named;
 
 use super::Metric;
@@ -26,6 +26,7 @@ const OTHERS: Definition = Definition::new(
     Better::Lower,
     "99th percentile of the lateness of frames that the host did not delay.",
 )
+.timed(Timing::OneClock)
 .needs("real time with deadlines");
 
 impl Named for Pacing {

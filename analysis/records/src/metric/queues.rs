@@ -1,7 +1,7 @@
 //! Activity of each queue of an end in real time, if an end has several (`transport.queues`).
 
 use pktgen_core::Result;
-use pktgen_core::definition::{Better, Definition, Label};
+use pktgen_core::definition::{Better, Definition, Label, Timing};
 use pktgen_core::record::QueueCounts;
 use pktgen_core::registry::Named;
 
@@ -34,7 +34,8 @@ const DEFINITIONS: [Definition; 5] = [
         Better::Lower,
         "How often this queue accepted no frame, or found the next buffer full.",
     ),
-    of("queue_late_p99", NS, Better::Lower, "99th percentile of the lateness of frames sent by this queue."),
+    of("queue_late_p99", NS, Better::Lower, "99th percentile of the lateness of frames sent by this queue.")
+        .timed(Timing::OneClock),
 ];
 
 impl Named for Queues {

@@ -5,7 +5,7 @@
 //! anything did not wait and are in neither. If only a part of the blocks was recorded (`every:N`), the times are those of this part.
 
 use pktgen_core::Result;
-use pktgen_core::definition::{Better, Definition, Label};
+use pktgen_core::definition::{Better, Definition, Label, Timing};
 use pktgen_core::record::Family;
 use pktgen_core::registry::Named;
 
@@ -25,6 +25,10 @@ const fn recorded(metric: &'static str, unit: &'static str, better: Better, defi
     Definition::new(metric, unit, better, definition).source("TRIO §6.2, Figure 14").needs(RECORDED)
 }
 
+const fn time(metric: &'static str, definition: &'static str) -> Definition {
+    recorded(metric, NS, Better::Lower, definition).timed(Timing::OneClock)
+}
+
 const fn counted(metric: &'static str, unit: &'static str, better: Better, definition: &'static str) -> Definition {
     Definition::new(metric, unit, better, definition).needs(SYNCHRONOUS)
 }
@@ -33,54 +37,38 @@ const fn counted(metric: &'static str, unit: &'static str, better: Better, defin
 const RECORDED: &str = "synchronous training, capture.records = \"full\" or \"every:N\"";
 
 const LATENCY: [Definition; 4] = [
-    recorded(
+    time(
         "result_latency_mean",
-        NS,
-        Better::Lower,
         "Mean time from a worker's contribution to the first result of its block, for results with all sources.",
     ),
-    recorded(
+    time(
         "result_latency_p50",
-        NS,
-        Better::Lower,
         "Median time from a contribution to the first result of its block, for results with all sources.",
     ),
-    recorded(
+    time(
         "result_latency_p99",
-        NS,
-        Better::Lower,
         "99th percentile of the time from a contribution to the first result of its block, for results with all sources.",
     ),
-    recorded(
+    time(
         "result_latency_max",
-        NS,
-        Better::Lower,
         "Maximum time from a contribution to the first result of its block, for results with all sources.",
     ),
 ];
 pub(crate) const RECOVERY: [Definition; 4] = [
-    recorded(
+    time(
         "recovery_time_min",
-        NS,
-        Better::Lower,
         "Minimum time from a worker's contribution to the first result of its block, for results that lack sources.",
     ),
-    recorded(
+    time(
         "recovery_time_mean",
-        NS,
-        Better::Lower,
         "Mean time from a contribution to the first result of its block, for results that lack sources.",
     ),
-    recorded(
+    time(
         "recovery_time_p99",
-        NS,
-        Better::Lower,
         "99th percentile of the time from a contribution to the first result of its block, for results that lack sources.",
     ),
-    recorded(
+    time(
         "recovery_time_max",
-        NS,
-        Better::Lower,
         "Maximum time from a contribution to the first result of its block, for results that lack sources.",
     ),
 ];
@@ -130,6 +118,7 @@ const COUNTERS: [Definition; 10] = [
         Better::Lower,
         "Mean time of a packet in devices, as counted by their programs; no value where they count none, as in real time.",
     )
+    .timed(Timing::OneClock)
     .source("TRIO §6.3, Figure 15"),
     counted(
         "aggregation_rate",
@@ -143,7 +132,7 @@ const COUNTERS: [Definition; 10] = [
         "Counters of devices, servers and controllers; of several the sum, or the largest (docs/records.md, Counters).",
     ),
     device("ps", "Total times counted by the programs of devices; names end in `_ps`."),
-    device("ns", "Times measured by devices and servers; names end in `_ns`."),
+    device("ns", "Times measured by devices and servers; names end in `_ns`.").timed(Timing::OneClock),
     device("ppm", "Shares reported by devices, in millionths; names end in `_ppm`."),
     device("bytes", "Memory and traffic of devices; names end in `_bytes`."),
 ];

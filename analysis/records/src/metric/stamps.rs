@@ -4,7 +4,7 @@
 //! (`stamp_clocks` of the manifest), and not compared if it is unknown or too inaccurate.
 
 use pktgen_core::Result;
-use pktgen_core::definition::{Better, Definition, Label};
+use pktgen_core::definition::{Better, Definition, Label, Timing};
 use pktgen_core::record::{Manifest, STAMPS_RECEIVED, STAMPS_SENT};
 use pktgen_core::registry::Named;
 use pktgen_core::time;
@@ -33,7 +33,7 @@ const NEEDS: &str = "transport.stamps, transport.sent_stamps_every; clocks that 
 const SIDE: Label = Label::one_of("side", &["received", "sent"], "which stamps");
 
 const fn read(metric: &'static str, definition: &'static str) -> Definition {
-    Definition::new(metric, NS, Better::Lower, definition).needs(NEEDS)
+    Definition::new(metric, NS, Better::Lower, definition).timed(Timing::OneClock).needs(NEEDS)
 }
 
 const READ: [Definition; 4] = [
@@ -65,6 +65,7 @@ const ERROR: Definition = Definition::new(
      difference between them. Above 100 us delays are withheld.",
 )
 .labels(&[SIDE])
+.timed(Timing::OneClock)
 .needs(NEEDS);
 
 const STAMPED: Definition = Definition::new(

@@ -1,7 +1,7 @@
 //! Knowledge and decisions of workers under transmission control (OLAF §5), if the run recorded their states.
 
 use pktgen_core::Result;
-use pktgen_core::definition::{Better, Definition};
+use pktgen_core::definition::{Better, Definition, Timing};
 use pktgen_core::registry::Named;
 
 use super::Metric;
@@ -29,7 +29,8 @@ const DEFINITIONS: [Definition; 3] = [
         Better::Lower,
         "Share of decisions taken while more clusters were active than the queue has slots.",
     ),
-    decided("ack_age_mean", NS, Better::Lower, "Mean age of the worker's last ACK, over decisions."),
+    decided("ack_age_mean", NS, Better::Lower, "Mean age of the worker's last ACK, over decisions.")
+        .timed(Timing::OneClock),
 ];
 
 impl Named for States {

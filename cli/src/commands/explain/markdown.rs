@@ -1,5 +1,7 @@
 //! Formats entries as a page of tables: docs/schema.md.
 
+use pktgen_core::definition::Timing;
+
 use super::{Entry, label_text};
 
 const HEAD: &str = "\
@@ -35,9 +37,10 @@ fn place(entry: &Entry) -> (&'static str, &'static str, String, &'static [&'stat
         Entry::Metric { family, about, .. } => (
             "Metrics",
             "Of each: which values are better, its labels, what a run must have recorded or be, and where the definition is \
-             from. Keys of reports are the metric and its labels' values, with slashes; lines with `id` or `n` have none.",
+             from. Keys of reports are the metric and its labels' values, with slashes; lines with `id` or `n` have none. Times \
+             in ns have a timing: of one clock, or one-way, from a worker's clock to the server's (compare.md, Verdicts).",
             format!("### {family}\n\n{about}"),
-            &["metric", "unit", "better", "meaning", "labels", "needs", "source"],
+            &["metric", "unit", "better", "timing", "meaning", "labels", "needs", "source"],
         ),
         Entry::Column { stream, .. } => (
             "Columns",
@@ -63,6 +66,7 @@ fn cells(entry: &Entry) -> Vec<String> {
             format!("`{}`", definition.metric),
             definition.unit.to_owned(),
             definition.better.name().to_owned(),
+            definition.timing.map_or("", Timing::name).to_owned(),
             definition.definition.to_owned(),
             definition.labels.iter().map(label_text).collect::<Vec<_>>().join("; "),
             definition.needs.to_owned(),

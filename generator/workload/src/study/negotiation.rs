@@ -8,7 +8,7 @@
 use super::{Finding, Study, Task};
 use crate::Result;
 use crate::config::{KeyTables, Section, above, settings};
-use crate::definition::{Better, Definition};
+use crate::definition::{Better, Definition, Timing};
 use crate::registry::Named;
 use crate::time::SECOND;
 use crate::units::{Rate, Span};
@@ -28,6 +28,7 @@ static METRICS: [Definition; 2] = [
         Better::Lower,
         "Delay of agreeing on a scaling factor, per iteration: host processing (fitted) plus network.",
     )
+    .timed(Timing::OneClock)
     .source("LIBRA Figure 17"),
     Definition::new(
         "negotiation_wire",
@@ -35,6 +36,7 @@ static METRICS: [Definition; 2] = [
         Better::Lower,
         "Network part of `negotiation_delay`: a round trip and all frames.",
     )
+    .timed(Timing::OneClock)
     .source("LIBRA Figure 17"),
 ];
 
