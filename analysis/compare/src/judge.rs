@@ -6,11 +6,9 @@
 use std::cmp::Ordering;
 
 use pktgen_core::Result;
-use pktgen_core::time::NS;
 use pktgen_records::human::{DECIMALS_MAX, Scale, scale_for};
-use pktgen_records::metric::is_one_way;
 use pktgen_records::stats::{self, Estimate, SEEDS_MIN, too_few};
-use pktgen_report::sweep::data::{Labels, RunSummary};
+use pktgen_report::sweep::data::{Labels, RunSummary, clock_error};
 use pktgen_report::sweep::in_parallel;
 use pktgen_workload::study::TIME;
 use serde::Serialize;
@@ -129,7 +127,7 @@ pub(crate) struct Draft {
     judgement: Judgement,
     differences: Differences,
     sample: Option<Sample>,
-    /// Maximum distance of the clocks of workers and server in old and new runs, in ns; 0 where it does not matter.
+    /// Maximum distance of the clocks of workers and server in old and new runs, in ns.
     clocks: [f64; 2],
 }
 
@@ -172,12 +170,11 @@ impl Draft {
         let (old, new) = (median(|pair| pair.0), median(|pair| pair.1));
         // Values that differ between seeds are not exact, whatever their runs state.
         let exact = [old, new].iter().flatten().all(|side| side.exact);
-        let clocks = if is_one_way(&rule.metric) {
-            [clocks_within(pairs.iter().map(|pair| pair.0)), clocks_within(pairs.iter().map(|pair| pair.1))]
-        } else {
-            [0.0; 2]
-        };
-        let differences = Differences::of(&both, band).exactly(exact).off_by(&both, clocks);
+        let (old_runs, new_runs): (Vec<&RunSummary>, Vec<&RunSummary>) = pairs.iter().copied().unzip();
+        let sides = [old_runs, new_runs];
+        let clocks = sides.each_ref().map(|runs| runs.iter().map(|run| run.clocks_within()).fold(0.0, f64::max));
+        let errors = sides.map(|runs| clock_error(runs, &rule.metric));
+        let differences = Differences::of(&both, band).exactly(exact).off_by(&both, errors);
         let mut judgement = blank(rule, unit, labels, &differences);
         judgement.pairs = both.len();
         judgement.new_lacks = pairs.iter().filter(|(old, new)| value(old).is_some() && value(new).is_none()).count();
@@ -333,12 +330,6 @@ pub(crate) fn holm(chances: &[Option<f64>], alpha: f64) -> Vec<f64> {
         }
     }
     levels
-}
-
-/// Returns the maximum distance of the clocks of workers and server in `runs`, in ns; 0 of one clock.
-pub(crate) fn clocks_within<'a>(runs: impl IntoIterator<Item = &'a RunSummary>) -> f64 {
-    let of = |run: &RunSummary| pktgen_records::clocks_within(&run.validity.notes);
-    runs.into_iter().filter_map(of).max().map_or(0.0, |within| (within / NS) as f64)
 }
 
 /// Combines the required judgements: worse if any is worse; otherwise cannot tell if any is undecided or there are

@@ -5,16 +5,15 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use pktgen_records::metric::is_one_way;
 use pktgen_records::stats::{self, Estimate, SEEDS_MIN};
-use pktgen_report::sweep::data::{Labels, VARIANT, canonical_labels};
+use pktgen_report::sweep::data::{Labels, VARIANT, canonical_labels, clock_error};
 use pktgen_report::sweep::in_parallel;
 use pktgen_workload::study::TIME;
 use serde::Serialize;
 
 use super::Side;
 use super::effect::{Differences, Sample, resamples};
-use super::judge::{clocks_within, holm};
+use super::judge::holm;
 use super::pairs::place;
 use super::rules::{Band, Direction, Rule, Rules};
 
@@ -62,6 +61,8 @@ type Seeds = BTreeMap<u64, Option<f64>>;
 struct Point {
     labels: Labels,
     sides: Vec<Seeds>,
+    /// Maximum error of the values of each side by its clocks.
+    errors: Vec<f64>,
 }
 
 /// A row before ranking: values of each implementation for the same seeds; empty for one without values.
@@ -72,8 +73,8 @@ struct Row<'a> {
     exact: bool,
     values: Vec<Vec<f64>>,
     lacks: Lacks,
-    /// Maximum distance of the clocks of workers and server of each side, in ns; 0 where it does not matter.
-    clocks: Vec<f64>,
+    /// Maximum error of the values of each side by its clocks.
+    errors: Vec<f64>,
 }
 
 /// How often each side (first index) has no value where another side (second index) has one; with itself as second index: where any
@@ -88,13 +89,8 @@ pub(crate) fn rank(sides: &[Side], rules: &Rules) -> Vec<Ranking> {
     for rule in rules.rules.iter().filter(|rule| orders(rule)) {
         let (points, elsewhere) = common(sides, &rule.metric, across);
         let exact = rule.metric != TIME && sides.iter().all(|side| side.sweep.runs.iter().all(|run| run.exact));
-        let begun = rows.len();
         rows.extend(Row::over_all(rule, &points, elsewhere, exact));
         rows.extend(points.into_iter().map(|point| Row::of(rule, point, exact)));
-        if is_one_way(&rule.metric) {
-            let clocks: Vec<f64> = sides.iter().map(|side| clocks_within(&side.sweep.runs)).collect();
-            rows[begun..].iter_mut().for_each(|row| row.clocks.clone_from(&clocks));
-        }
     }
     ordered(sides, rows, rules.alpha)
 }
@@ -132,10 +128,12 @@ fn common(sides: &[Side], metric: &str, across: bool) -> (Vec<Point>, usize) {
         for run in side.sweep.runs.iter().filter(|run| run.validity.is_valid() && !run.is_steered()) {
             let labels = place(run, across);
             let at = *known.entry(canonical_labels(&labels)).or_insert_with(|| {
-                points.push(Point { labels, sides: vec![Seeds::new(); sides.len()] });
+                let (seeds, errors) = (vec![Seeds::new(); sides.len()], vec![0.0; sides.len()]);
+                points.push(Point { labels, sides: seeds, errors });
                 points.len() - 1
             });
             points[at].sides[i].entry(run.seed).or_insert(run.value(metric));
+            points[at].errors[i] = clock_error([run], metric).max(points[at].errors[i]);
         }
     }
     let any = |point: &Point| point.sides.iter().flat_map(BTreeMap::values).any(Option::is_some);
@@ -195,8 +193,7 @@ impl<'a> Row<'a> {
         let values: Vec<Vec<f64>> = (0..point.sides.len()).map(values).collect();
         let lacks = point.lacks();
         let exact = exact && all_alike(&values);
-        let clocks = vec![0.0; values.len()];
-        Row { rule, labels: Some(point.labels), points_left_out: 0, exact, values, lacks, clocks }
+        Row { rule, labels: Some(point.labels), points_left_out: 0, exact, values, lacks, errors: point.errors }
     }
 
     /// Returns, per side and seed, the mean over all points at which all have values (geometric if all values are
@@ -221,8 +218,9 @@ impl<'a> Row<'a> {
         let values: Vec<Vec<f64>> = (0..sides).map(of).collect();
         let exact = exact && all_alike(&values);
         let points_left_out = points.len() - whole.len() + elsewhere;
-        let clocks = vec![0.0; sides];
-        Some(Row { rule, labels: None, points_left_out, exact, values, lacks, clocks })
+        let error = |side: usize| whole.iter().map(|point| point.errors[side]).fold(0.0, f64::max);
+        let errors = (0..sides).map(error).collect();
+        Some(Row { rule, labels: None, points_left_out, exact, values, lacks, errors })
     }
 }
 
@@ -236,8 +234,8 @@ fn ordered(sides: &[Side], rows: Vec<Row>, alpha: f64) -> Vec<Ranking> {
         let values = &rows[*row].values;
         let both: Vec<(f64, f64)> = values[*i].iter().copied().zip(values[*j].iter().copied()).collect();
         let differences = Differences::of(&both, Band::Relative(0.0)).exactly(rows[*row].exact);
-        let clocks = [*i, *j].map(|side| rows[*row].clocks[side]);
-        Sample::of(&differences.off_by(&both, clocks), resamples, alpha)
+        let errors = [*i, *j].map(|side| rows[*row].errors[side]);
+        Sample::of(&differences.off_by(&both, errors), resamples, alpha)
     };
     let samples = in_parallel(&tests, &sample, &mut |_, _| {});
     let chance = |sample: &Option<Sample>| {

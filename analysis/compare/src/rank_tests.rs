@@ -4,7 +4,7 @@ use pktgen_core::record::Note;
 use pktgen_records::age::AgeOf;
 
 use crate::tests::{AOM, run, side};
-use crate::{Comparison, Rules, Side};
+use crate::{Comparison, Outcome, Rules, Side};
 
 #[test]
 fn points_that_not_all_have_are_in_no_ranking_and_said() {
@@ -76,4 +76,28 @@ fn ages_that_clocks_may_have_changed_share_a_place() {
         found.rankings[0].places.iter().map(|place| (place.best, place.worst)).collect::<Vec<_>>()
     };
     assert_eq!((places(20), places(60)), (vec![(1, 1), (2, 2)], vec![(1, 2), (1, 2)]));
+}
+
+#[test]
+fn cuts_that_clocks_may_have_changed_are_judged_and_ranked_as_ages_are() {
+    const CUT: &str = "aom_cut/cluster";
+    let of = |name: &str, cut: f64, error: f64| {
+        let one = |seed: u64| {
+            let value = cut + seed as f64 / 1000.0;
+            let mut run = run("rate=20", seed, &[(CUT, value)]);
+            run.apart.push((CUT, [value - error, value + error / 2.0]));
+            run
+        };
+        side(name, (1..=5).map(one).collect())
+    };
+    let rule = format!("[[rule]]\nmetric = \"{CUT}\"\ndirection = \"higher\"\ntolerance = \"1%\"\n");
+    let rules = Rules::parse(&rule, "r.toml").unwrap();
+    let found = |error: f64| {
+        let sides = [of("a", 0.5, error), of("b", 0.6, error)];
+        let outcome = Comparison::of(&sides, Some(0), &rules).unwrap().outcome.unwrap();
+        let ranking = Comparison::of(&sides, None, &rules).unwrap().rankings.remove(0);
+        (outcome, ranking.places.iter().map(|place| (place.best, place.worst)).collect::<Vec<_>>())
+    };
+    assert_eq!(found(0.02), (Outcome::Better, vec![(1, 1), (2, 2)]));
+    assert_eq!(found(0.06), (Outcome::CannotTell, vec![(1, 2), (1, 2)]));
 }

@@ -19,6 +19,8 @@ const VARIANTS_MAX: usize = 8;
 /// Reason why some points are not compared.
 const FEWER: &str = " (fewer than 5 seeds)";
 const _: () = assert!(SEEDS_MIN == 5, "FEWER says how many");
+/// Reason why pairs have no value of a comparison although both runs have one.
+const NO_RATIO: &str = "there is no ratio (a value of 0 or less, or within the bound of clocks)";
 
 /// A value at a point.
 pub(crate) type At<'a> = (&'a Labels, Estimate);
@@ -177,7 +179,7 @@ impl Tally {
         };
         if ratio > 0 {
             let of = if parts.is_empty() { format!(" of {pairs} pairs") } else { String::new() };
-            parts.push(format!("in {ratio}{of} there is no ratio (a value of 0 or less)"));
+            parts.push(format!("in {ratio}{of} {NO_RATIO}"));
         }
         parts.join(", ")
     }
@@ -291,8 +293,8 @@ mod tests {
         let equal = Lacking { equal: 2, ..Lacking::default() };
         assert_eq!((told(&five, equal).as_str(), told(&forty, equal).as_str()), ("better", "better"));
         let differ = Lacking { ratio: 3, ..equal };
-        assert_eq!(told(&five, differ), "undecided: in 3 of 10 pairs there is no ratio (a value of 0 or less)");
-        assert!(told(&forty, differ).ends_with(": in 3 of 5 pairs there is no ratio (a value of 0 or less)"));
+        assert_eq!(told(&five, differ), format!("undecided: in 3 of 10 pairs {NO_RATIO}"));
+        assert!(told(&forty, differ).ends_with(&format!(": in 3 of 5 pairs {NO_RATIO}")));
     }
 
     #[test]
@@ -344,15 +346,12 @@ mod tests {
         {
             let said = told(zero, &ratio);
             assert!(said.starts_with(wanted), "{said}");
-            assert!(said.ends_with(": in 3 of 8 pairs there is no ratio (a value of 0 or less)"), "{said}");
+            assert!(said.ends_with(&format!(": in 3 of 8 pairs {NO_RATIO}")), "{said}");
         }
         let both = [(&five, Lacking { own: 2, ratio: 1, ..Lacking::default() })];
         let said = told(0.0, &both);
-        assert!(
-            said.ends_with(
-                "in 2 of 8 pairs only the baseline has a value, in 1 there is no ratio (a value of 0 or less)"
-            )
-        );
+        let wanted = format!("in 2 of 8 pairs only the baseline has a value, in 1 {NO_RATIO}");
+        assert!(said.ends_with(&wanted), "{said}");
         // At one more point no pair has a value.
         let one = Tally::of(&enough[..1], 0.0, &[(&forty, Lacking { own: 5, ..Lacking::default() })]);
         assert!(one.told("better", "worse").starts_with("better at 1, undecided at 1 of 2 points"), "{one:?}");

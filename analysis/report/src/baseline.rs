@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use pktgen_core::definition::{Better, Definition};
 use pktgen_records::labels::FLOW;
+use pktgen_records::metric::is_one_way;
 use pktgen_records::metric::goal::TIME_TO_GOAL;
 use pktgen_records::metric::iterations::{EFFECTIVE_TIME, ITERATION_TIME, USEFUL_RATE};
 use pktgen_records::metric::learning::REWARD_END;
@@ -94,10 +95,11 @@ pub(crate) fn compare(
     let values = |run: &RunSummary| DERIVED.map(|(_, _, of, _)| run.scalars.get(of));
     let usable = |run: &RunSummary| run.validity.is_valid() && !run.is_steered();
     let theirs = runs.iter().filter(|run| is_of(run, baseline) && usable(run));
-    let base: HashMap<_, _> = theirs.map(|run| (pairing(run), values(run))).collect();
+    let base: HashMap<_, _> = theirs.map(|run| (pairing(run), (values(run), run.clocks_within()))).collect();
     let keys = DERIVED.map(|(key, ..)| Arc::<str>::from(key));
     for run in runs.iter_mut().filter(|run| !is_of(run, baseline) && usable(run)) {
-        let Some(theirs) = base.get(&pairing(run)) else { continue };
+        let Some((theirs, their_clocks)) = base.get(&pairing(run)) else { continue };
+        let clocks = [run.clocks_within(), *their_clocks];
         for (((key, unit, of, compared), shared), theirs) in DERIVED.iter().zip(&keys).zip(theirs) {
             let (ours, theirs) = match (run.scalars.get(of), *theirs) {
                 (Some(ours), Some(theirs)) => (ours, theirs),
@@ -112,16 +114,27 @@ pub(crate) fn compare(
                 (None, None) => continue,
             };
             let value = compared(ours, theirs);
-            if theirs > 0.0 && value.is_finite() {
+            let is_apart = clocks != [0.0; 2] && is_one_way(of);
+            let ends = if is_apart { extremes(*compared, [ours, theirs], clocks) } else { [value; 2] };
+            if theirs > 0.0 && value.is_finite() && ends.iter().all(|end| end.is_finite()) {
                 run.scalars.insert(shared.clone(), value);
                 units.insert((*key).to_owned(), (*unit).to_owned());
+                run.apart.extend(is_apart.then_some((*key, ends)));
             } else {
                 // A ratio to a baseline of 0 is undefined.
-                run.lacks.push((*key, if ours == theirs { Lack::Equal } else { Lack::Ratio }));
+                run.lacks.push((*key, if ours == theirs && !is_apart { Lack::Equal } else { Lack::Ratio }));
             }
         }
         common.share(run);
     }
+}
+
+/// Returns the least and the largest value of `compared` if ours and theirs are off by up to these bounds; a time is not below 0.
+fn extremes(compared: fn(f64, f64) -> f64, [ours, theirs]: [f64; 2], bounds: [f64; 2]) -> [f64; 2] {
+    let around = |value: f64, bound: f64| [(value - bound).max(0.0), value + bound];
+    let theirs = around(theirs, bounds[1]);
+    let all = around(ours, bounds[0]).into_iter().flat_map(|ours| theirs.map(|theirs| compared(ours, theirs)));
+    all.fold([f64::INFINITY, f64::NEG_INFINITY], |[least, largest], value| [least.min(value), largest.max(value)])
 }
 
 /// Returns one sentence per variant with runs that missed the goal: which runs, by how much, and the consequence.

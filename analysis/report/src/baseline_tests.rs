@@ -91,6 +91,26 @@ fn pairs_without_a_ratio_are_counted() {
     assert_eq!(runs[5].scalars["received_ratio"], 0.9);
 }
 
+/// Times from workers to a server are as wrong as their clocks are apart, each in its own direction.
+#[test]
+fn comparisons_of_one_way_times_have_the_ends_that_clocks_may_give() {
+    let compared = |bounds: [u64; 2]| {
+        let mut runs = [run("FIFO", "5", 1, Ok(900.0)), run("Olaf", "5", 1, Ok(300.0))];
+        for (run, ns) in runs.iter_mut().zip(bounds) {
+            run.scalars.insert("received", 10.0);
+            run.validity.notes.extend((ns > 0).then_some(Note::ClocksWithin { ns }));
+        }
+        compare(&mut runs, &mut BTreeMap::new(), "FIFO", &mut Common::default());
+        let [_, own] = runs;
+        (own.scalars.get(SPEEDUP), own.apart, own.lacks)
+    };
+    assert_eq!(compared([0, 0]), (Some(3.0), vec![], vec![]));
+    assert_eq!(compared([100, 100]), (Some(3.0), vec![(SPEEDUP, [2.0, 5.0])], vec![]));
+    assert_eq!(compared([100, 0]), (Some(3.0), vec![(SPEEDUP, [800.0 / 300.0, 1000.0 / 300.0])], vec![]));
+    // The time may be none at all.
+    assert_eq!(compared([0, 300]), (None, vec![], vec![(SPEEDUP, Lack::Ratio)]));
+}
+
 #[test]
 fn nothing_is_compared_with_an_invalid_run() {
     let mut runs = [

@@ -6,13 +6,14 @@ use std::collections::BTreeSet;
 
 use pktgen_core::definition::Better;
 use pktgen_records::human::{scale_for, setting as setting_of, title};
+use pktgen_records::metric::is_one_way;
 use pktgen_records::stats::{Estimate, SEEDS_MIN, too_few};
 
 use crate::answer::{At, Shown, Tally, shown};
 use crate::baseline::{ITERATION_SPEEDUP, SPEEDUP, TARGET_SPEEDUP, THROUGHPUT_RATIO};
 use crate::definitions::families;
 use crate::headings::{axes, heading, is_study, metric_keys};
-use crate::sweep::data::{Labels, PointSummary, SweepData, VARIANT, without_variant};
+use crate::sweep::data::{Labels, PointSummary, RunSummary, SweepData, VARIANT, without_variant};
 use crate::verdict::{by_variant, lacking};
 
 /// Maximum number of lines shown immediately, and of variants in a question.
@@ -211,9 +212,13 @@ fn among(sweep: &SweepData, key: &str) -> Lead {
     let count = |variant: &str| best.iter().filter(|one| **one == variant).count();
     let valid = sweep.points.iter().filter_map(|point| sweep.of_valid(point, key));
     let seeds = valid.filter(|value| !value.exact).map(|value| value.n).min();
+    let within = sweep.runs.iter().map(RunSummary::clocks_within).fold(0.0, f64::max);
     let undecided = match seeds {
         _ if better == Better::Neither || all == 0 => String::new(),
         Some(n) if n < SEEDS_MIN => too_few(n),
+        _ if within > 0.0 && is_one_way(key) => {
+            format!("not told apart: the clocks of workers and server may be apart by {:.3} us", within / 1000.0)
+        }
         _ => "not told apart".to_owned(),
     };
     let mut answers: Vec<(usize, Answer)> = Vec::new();
@@ -268,7 +273,7 @@ fn best_at<'a>(sweep: &'a SweepData, key: &str, better: Better) -> (Vec<&'a str>
     type One<'a> = (&'a str, Estimate, &'a PointSummary);
     let mut settings: Vec<(Labels, Vec<One>)> = Vec::new();
     for point in &sweep.points {
-        let (Some(variant), Some(cell)) = (point.labels.get(VARIANT), sweep.of_valid(point, key)) else { continue };
+        let (Some(variant), Some(cell)) = (point.labels.get(VARIANT), sweep.compared(point, key)) else { continue };
         let setting = without_variant(&point.labels);
         match settings.iter_mut().find(|(labels, _)| *labels == setting) {
             Some((_, values)) => values.push((variant, cell, point)),

@@ -11,7 +11,7 @@ pub mod kept;
 pub mod scalars;
 pub(crate) mod settings;
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::path::{Component, Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, mpsc};
@@ -414,6 +414,11 @@ fn points(runs: &[RunSummary]) -> Vec<PointSummary> {
         let exact = |key: &str| own && key != TIME && (all_exact || !baseline::keys().any(|derived| derived == key));
         let cell = |(key, values): (&&str, &Vec<f64>)| Some(((*key).to_owned(), stats::estimate(values, exact(key))?));
         point.cells = values.iter().filter_map(cell).collect();
+        let of_point: Vec<&RunSummary> = point.runs.iter().map(|run| &runs[*run]).collect();
+        let apart: BTreeSet<&str> = of_point.iter().flat_map(|run| &run.apart).map(|(key, _)| *key).collect();
+        for key in apart {
+            point.cells.extend(data::estimate(&of_point, key, exact(key)).map(|cell| (key.to_owned(), cell)));
+        }
     }
     points
 }

@@ -7,6 +7,7 @@ use pktgen_records::age::AgeOf;
 use pktgen_records::testing::{small_run, write_sweep};
 
 use super::*;
+use crate::lead::Lead;
 use crate::model::Model;
 use crate::report::REPORTS;
 use crate::summary::{WIDTH, summary, summary_table};
@@ -471,6 +472,30 @@ fn a_variant_that_is_worse_than_the_baseline_is_called_so() {
     let model = Model::build(&open(dir.path()));
     assert!(!model.verdict.worse);
     assert!(model.verdict.lines.iter().any(|line| line.contains("no run could be paired")));
+}
+
+/// Ages on hosts whose clocks are apart differ only if they do so by more than that.
+#[test]
+fn what_clocks_that_are_apart_may_change_decides_nothing() {
+    let (_dir, sweep) = sweep_of(5);
+    let told = |ns: u64| {
+        let mut sweep = sweep.clone();
+        sweep.runs.iter_mut().for_each(|run| run.validity.notes.push(Note::ClocksWithin { ns }));
+        baseline::compare(&mut sweep.runs, &mut sweep.units, "fifo", &mut Common::default());
+        sweep.points = points(&sweep.runs);
+        let against = Model::build(&sweep).verdict.lines.join("\n");
+        let (cell, point) = (sweep.points[2].cells["aom_cut/cluster"], &sweep.points[2]);
+        assert_eq!(sweep.of_valid(point, "aom_cut/cluster"), Some(cell));
+        sweep.manifest.report.baseline = None;
+        sweep.manifest.report.metrics = vec!["aom_mean/cluster".to_owned()];
+        let lead = Lead::of(&sweep);
+        (against, cell.interval.unwrap(), lead.answers[0].told.clone())
+    };
+    let (near, far) = (told(10), told(8_000));
+    assert!(near.0.contains("; better at all 2 points.") && far.0.contains("; undecided at all 2 points."), "{far:?}");
+    assert!(far.1.lo < 0.0 && 0.0 < near.1.lo && near.1.hi < far.1.hi, "{near:?} {far:?}");
+    assert_eq!(near.2, "lowest at all 2 points");
+    assert_eq!(far.2, "not told apart: the clocks of workers and server may be apart by 8.000 us");
 }
 
 #[test]

@@ -4,10 +4,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use pktgen_core::record::{Note, Published, SweepManifest, Validity};
+use pktgen_core::time::NS;
 use pktgen_core::units::canonical;
 use pktgen_core::user_metric::UserMetric;
+use pktgen_records::metric::is_one_way;
 use pktgen_records::resolved::Options;
-use pktgen_records::stats::{self, Estimate};
+use pktgen_records::stats::{self, Estimate, Interval};
 
 use crate::sweep::common::Common;
 use crate::sweep::kept::{Kept, WorkerStates};
@@ -35,6 +37,8 @@ pub struct RunSummary {
     pub scalars: Scalars,
     /// Comparisons with the baseline that have no value: the key, and why.
     pub lacks: Vec<(&'static str, Lack)>,
+    /// Comparisons with the baseline that clocks may have changed: the key, and the least and the largest value by clocks that agree.
+    pub apart: Vec<(&'static str, [f64; 2])>,
     /// Its clusters, by number.
     pub clusters: Vec<u32>,
     /// Average Age-of-Model of each cluster, in ns.
@@ -84,7 +88,7 @@ pub enum Lack {
     Own,
     /// Only the variant's run has a value.
     Baseline,
-    /// Their values differ and have no ratio: one is 0 or less.
+    /// Their values differ and have no ratio: one is 0 or less, or may be by clocks that agree.
     Ratio,
     /// Their values are equal and have no ratio: both are 0 or less.
     Equal,
@@ -127,6 +131,19 @@ impl RunSummary {
         })
     }
 
+    /// Returns the maximum distance of the clocks of its workers and its server, in ns; 0 of one clock.
+    pub fn clocks_within(&self) -> f64 {
+        pktgen_records::clocks_within(&self.validity.notes).map_or(0.0, |within| (within / NS) as f64)
+    }
+
+    /// Returns the least and the largest value that a key may have by clocks that agree; where clocks do not matter, its value.
+    fn ends(&self, key: &str) -> Option<[f64; 2]> {
+        let (value, within) = (self.value(key)?, self.clocks_within());
+        let compared = self.apart.iter().find(|(own, _)| *own == key).map(|(_, ends)| *ends);
+        let one_way = || (within > 0.0 && is_one_way(key)).then_some([value - within, value + within]);
+        Some(compared.or_else(one_way).unwrap_or([value; 2]))
+    }
+
     /// Whether its rate was adjusted while it ran, so that it depends on the run, not on the seed.
     pub fn is_steered(&self) -> bool {
         let steered = |note: &Note| match note {
@@ -135,6 +152,28 @@ impl RunSummary {
         };
         self.validity.notes.iter().any(steered)
     }
+}
+
+/// Returns the maximum error of values of `key` in `runs`, in their unit, since the clocks of workers and servers may be apart.
+pub fn clock_error<'a>(runs: impl IntoIterator<Item = &'a RunSummary>, key: &str) -> f64 {
+    let of = |run: &RunSummary| {
+        let (value, [least, largest]) = run.value(key).zip(run.ends(key))?;
+        Some((value - least).max(largest - value))
+    };
+    runs.into_iter().filter_map(of).fold(0.0, f64::max)
+}
+
+/// Returns the value of a point over `runs` with the interval that it may have by clocks that agree.
+pub(crate) fn by_agreeing_clocks(value: Estimate, runs: &[&RunSummary], key: &str) -> Estimate {
+    if runs.iter().all(|run| run.clocks_within() == 0.0 && run.apart.is_empty()) {
+        return value;
+    }
+    let end = |end: usize| {
+        let ends: Vec<f64> = runs.iter().filter_map(|run| Some(run.ends(key)?[end])).collect();
+        stats::estimate(&ends, value.exact)?.interval
+    };
+    let interval = end(0).zip(end(1)).map(|(least, largest)| Interval { lo: least.lo, hi: largest.hi });
+    Estimate { interval: value.interval.and(interval), ..value }
 }
 
 /// Adds zero counts for reasons that occur only in other runs.
@@ -223,9 +262,25 @@ impl SweepData {
         if runs.iter().all(|run| run.validity.is_valid()) {
             return Some(cell);
         }
-        let valid = runs.iter().filter(|run| run.validity.is_valid());
-        stats::estimate(&valid.filter_map(|run| run.value(key)).collect::<Vec<_>>(), cell.exact)
+        estimate(&valid(&runs), key, cell.exact)
     }
+
+    /// Returns the same for comparison with the values of other points.
+    pub(crate) fn compared(&self, point: &PointSummary, key: &str) -> Option<Estimate> {
+        let runs: Vec<&RunSummary> = point.runs.iter().filter_map(|run| self.runs.get(*run)).collect();
+        Some(by_agreeing_clocks(self.of_valid(point, key)?, &valid(&runs), key))
+    }
+}
+
+fn valid<'a>(runs: &[&'a RunSummary]) -> Vec<&'a RunSummary> {
+    runs.iter().copied().filter(|run| run.validity.is_valid()).collect()
+}
+
+/// Returns the value of a point over `runs`; the interval of a comparison with the baseline is that by clocks that agree.
+pub(crate) fn estimate(runs: &[&RunSummary], key: &str, exact: bool) -> Option<Estimate> {
+    let value = stats::estimate(&runs.iter().filter_map(|run| run.value(key)).collect::<Vec<_>>(), exact)?;
+    let is_comparison = runs.iter().any(|run| run.apart.iter().any(|(own, _)| *own == key));
+    Some(if is_comparison { by_agreeing_clocks(value, runs, key) } else { value })
 }
 
 /// Returns the setting of a run.
