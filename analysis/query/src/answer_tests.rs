@@ -525,6 +525,13 @@ fn having_has_keys_of_every_form() {
             .as_str(),
             "0 4 1, 1 3 1",
         ),
+        // Names of the answer that other columns have, as DuckDB has them.
+        (format!("SELECT a.worker + 1 AS seq, COUNT(*) AS n {joined} GROUP BY seq HAVING seq > 2").as_str(), "3 2"),
+        (format!("SELECT b.node AS seq, COUNT(*) AS n {joined} GROUP BY seq HAVING seq > 1").as_str(), "2 2"),
+        ("SELECT worker + 1 AS node, COUNT(*) AS n FROM sent GROUP BY node HAVING node > 2", "3 2"),
+        ("SELECT worker AS seq, COUNT(*) AS n FROM sent GROUP BY worker HAVING seq > 1", "2 2"),
+        ("SELECT seq + 1 AS seq, COUNT(*) AS n FROM sent GROUP BY 1 HAVING seq > 4", "5 1"),
+        ("SELECT worker AS seq, COUNT(*) AS n FROM sent GROUP BY seq, worker HAVING seq > 3", "0 1"),
         ("SELECT 1 AS k, COUNT(*) AS n FROM sent GROUP BY k HAVING k > 0", "1 6"),
         ("SELECT COUNT(*) AS n FROM sent GROUP BY (worker + 1) HAVING worker + 1 > 2", "2"),
         ("SELECT sent.worker, COUNT(*) AS n FROM sent GROUP BY worker HAVING sent.worker > 1", "2 2"),
@@ -534,7 +541,13 @@ fn having_has_keys_of_every_form() {
             "0 2, 1 3, 2 4",
         ),
     ]);
-    refusals(&[("SELECT COUNT(*) AS n FROM sent HAVING COUNT(*) > 1", "HAVING without GROUP BY is refused")]);
+    refusals(&[
+        ("SELECT COUNT(*) AS n FROM sent HAVING COUNT(*) > 1", "HAVING without GROUP BY is refused"),
+        (
+            "SELECT seq + 1 AS seq, COUNT(*) AS n FROM sent GROUP BY 1 HAVING seq + 1 > 4",
+            "column 66: HAVING seq + 1: a name in it is that of a column and of the answer",
+        ),
+    ]);
 }
 
 /// Polars would have z of the answer.

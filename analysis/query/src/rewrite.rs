@@ -22,7 +22,7 @@ use crate::names::{
     last_name, number, plain, position, table_name, word,
 };
 use crate::operators::{JoinKind, parts};
-use crate::outer::visit_outer_mut;
+use crate::outer::{Outer, visit_outer, visit_outer_mut};
 use crate::place::at;
 use crate::tables::QueryTable;
 use crate::{numbers, order, own_tables, refusals, sides, texts, values};
@@ -46,7 +46,7 @@ impl VisitorMut for Rewriter<'_> {
         own_tables::write(select, self.tables);
         names_of_keys(select, self.tables)?;
         let from = NamesOfFrom::of(select, self.tables, &self.with);
-        keys_of_groups(select, &from)?;
+        keys_of_groups(select, &from, self.tables)?;
         renamed_keys(select);
         // Polars would drop the aggregates if no column is used, and have the rows of the table.
         if self.queries > 1 && is_one_row(select) {
@@ -249,19 +249,20 @@ fn truth(expr: &mut Expr) {
 
 /// Writes keys of GROUP BY in HAVING, and in expressions of the answer, as MIN(key): polars has all rows of a group there, and no value, or
 /// computes the expression behind the grouping, where a key that is an expression has the name of its first operand.
-fn keys_of_groups(select: &mut Select, from: &NamesOfFrom<'_>) -> ControlFlow<Error> {
-    let keys = group_keys(select, from);
+fn keys_of_groups(select: &mut Select, from: &NamesOfFrom<'_>, tables: &[QueryTable]) -> ControlFlow<Error> {
+    let keys = group_keys(select, from, tables);
     if keys.is_empty() {
         return ControlFlow::Continue(());
     }
     let known: Vec<Expr> = keys.iter().map(|key| key.plain.clone()).collect();
-    let keys: Vec<GroupKey> = keys.into_iter().filter(|key| !key.is_shadowed(&select.projection, from)).collect();
+    let (shadowed, keys): (Vec<GroupKey>, Vec<GroupKey>) =
+        keys.into_iter().partition(|key| key.is_shadowed(&select.projection, from));
+    keys_in_having(&mut select.having, &keys, &shadowed)?;
     let write = |expr: &mut Expr| {
         if let Some(key) = keys.iter().find(|key| key.is(expr)) {
-            *expr = order::call("MIN", vec![key.expr.clone()]);
+            *expr = key.in_group();
         }
     };
-    visit_outer_mut(&mut select.having, is_aggregate, write);
     for item in &mut select.projection {
         if let SelectItem::UnnamedExpr(expr) | SelectItem::ExprWithAlias { expr, .. } = item
             && last_name(expr).is_none()
@@ -271,6 +272,36 @@ fn keys_of_groups(select: &mut Select, from: &NamesOfFrom<'_>) -> ControlFlow<Er
         }
     }
     columns_of_keys(select, &known, from)
+}
+
+/// Writes keys of GROUP BY in HAVING. A name that is no key is that of the answer, as in DuckDB: another column has no value there. Refuses a key
+/// that is an expression of a name of the answer, which is that name or the column, depending on the dialect.
+fn keys_in_having(having: &mut Option<Expr>, keys: &[GroupKey], shadowed: &[GroupKey]) -> ControlFlow<Error> {
+    visit_outer(&*having, is_aggregate, |outer, aggregates| match outer {
+        Outer::Expr(expr)
+            if aggregates == 0 && last_name(expr).is_none() && shadowed.iter().any(|key| key.is(expr)) =>
+        {
+            let what = format!(
+                "HAVING {expr}: a name in it is that of a column and of the answer, which dialects take for one or the other: give that of the answer another name"
+            );
+            ControlFlow::Break(at(expr.span().start, what))
+        }
+        _ => ControlFlow::Continue(()),
+    })?;
+    let all = || keys.iter().chain(shadowed);
+    visit_outer_mut(having, is_aggregate, |expr| {
+        if let Some(key) = all().find(|key| key.is(expr)) {
+            *expr = key.in_group();
+        }
+    });
+    visit_outer_mut(having, is_aggregate, |expr| {
+        let Expr::Identifier(name) = expr else { return };
+        let is_named = |key: &&GroupKey| key.alias.as_ref().is_some_and(|alias| alias.value == name.value);
+        if let Some(key) = all().find(is_named) {
+            *expr = key.in_group();
+        }
+    });
+    ControlFlow::Continue(())
 }
 
 /// Refuses columns of the answer that are no keys, but have the name that polars gives to a key.
@@ -322,7 +353,9 @@ struct GroupKey {
     expr: Expr,
     /// The same, for comparisons.
     plain: Expr,
-    /// Its name in the answer, unless a column of FROM may have that.
+    /// Its name in the answer.
+    alias: Option<Ident>,
+    /// The same, unless a column of FROM may have that.
     name: Option<Ident>,
 }
 
@@ -330,7 +363,12 @@ impl GroupKey {
     fn of(expr: &Expr, alias: Option<&Ident>, from: &NamesOfFrom<'_>) -> Option<GroupKey> {
         let name = alias.filter(|name| !from.has(name)).cloned();
         let expr = if has_column(expr) { expr.clone() } else { Expr::Identifier(name.clone()?) };
-        Some(GroupKey { plain: plain(&expr), expr, name })
+        Some(GroupKey { plain: plain(&expr), expr, alias: alias.cloned(), name })
+    }
+
+    /// Returns its value in a group, of which polars has all rows.
+    fn in_group(&self) -> Expr {
+        order::call("MIN", vec![self.expr.clone()])
     }
 
     /// Whether an expression is this key; a name without its table is that of any key.
@@ -365,8 +403,10 @@ impl GroupKey {
 }
 
 /// Returns the keys of GROUP BY.
-fn group_keys(select: &Select, from: &NamesOfFrom<'_>) -> Vec<GroupKey> {
+fn group_keys(select: &Select, from: &NamesOfFrom<'_>, tables: &[QueryTable]) -> Vec<GroupKey> {
     let answer = &select.projection;
+    // `names_of_keys` wrote the others as positions.
+    let is_of_tables = |name: &Ident| owners(select, name, tables).is_some_and(|(owners, _)| owners > 0);
     let of_item = |item: &SelectItem| match item {
         SelectItem::UnnamedExpr(expr) => GroupKey::of(expr, None, from),
         SelectItem::ExprWithAlias { expr, alias } => GroupKey::of(expr, Some(alias), from),
@@ -374,7 +414,8 @@ fn group_keys(select: &Select, from: &NamesOfFrom<'_>) -> Vec<GroupKey> {
     };
     let is_item = |item: &&SelectItem, key: &Expr| match item {
         SelectItem::ExprWithAlias { expr, alias } => {
-            plain(expr) == plain(key) || matches!(key, Expr::Identifier(name) if name.value == alias.value)
+            let is_alias = |name: &Ident| name.value == alias.value && !is_of_tables(name);
+            plain(expr) == plain(key) || matches!(key, Expr::Identifier(name) if is_alias(name))
         }
         _ => false,
     };

@@ -528,8 +528,15 @@ fn having_may_have_columns_of_group_by() {
             "HAVING MIN(\"worker\") < MAX(\"worker\" + \"seq\")",
         ),
         ("SELECT worker % 3 AS k, COUNT(*) AS n FROM sent GROUP BY 1 HAVING k > 1", "HAVING MIN(\"worker\" % 3) > 1"),
-        // Another column has the name.
-        ("SELECT worker % 3 AS seq, COUNT(*) AS n FROM sent GROUP BY 1 HAVING seq > 1", "HAVING \"seq\" > 1"),
+        // A column that is no key has the name, too.
+        (
+            "SELECT worker % 3 AS seq, COUNT(*) AS n FROM sent GROUP BY 1 HAVING seq > 1",
+            "HAVING MIN(\"worker\" % 3) > 1",
+        ),
+        (
+            "SELECT worker AS seq, COUNT(*) AS n FROM sent GROUP BY seq, worker HAVING seq > 1",
+            "HAVING MIN(\"seq\") > 1",
+        ),
         ("SELECT worker, COUNT(*) AS total FROM sent GROUP BY worker HAVING total > 1", "HAVING total > 1"),
     ] {
         let guarded = parse(sql).unwrap().guarded;
