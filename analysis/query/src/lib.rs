@@ -6,7 +6,7 @@
 //!
 //! Map: [`tables`] lists tables and columns, [`memory`] limits memory, `threads` checks the numbers of threads. [`Database`] opens a folder and executes statements: `statement`
 //! checks the text (`scopes` which tables its parts name, `sides` the joins, whose kinds `operators` lists, `windows` and `refusals` expressions, with the list of
-//! `aggregates`, the `names` of tables and columns, and visits of `outer` expressions), `rewrite` writes it for polars (`own_tables` its subqueries, `numbers` its numbers, `texts` functions of texts, `values` its VALUES), `source` reads rows ([`fates`] those of fates), `scan` presents them to polars (`choice` selects rows), `grouped`
+//! `aggregates`, the `names` of tables and columns, the `columns` that FROM has, and visits of `outer` expressions), `rewrite` writes it for polars (`own_tables` its subqueries, `numbers` its numbers, `texts` functions of texts, `values` its VALUES), `source` reads rows ([`fates`] those of fates), `scan` presents them to polars (`choice` selects rows), `grouped`
 //! accumulates `groups` batch by batch where possible, `joined` skips rows that no join keeps (by `keys`), `exact` has functions for sums, quotients, remainders and texts, `nested`
 //! executes nested queries with them, [`output`] writes answers, and [`user`] converts them to metrics. [`metrics`] has built-in metrics
 //! as queries. Without the feature `sql`, only the tables and these texts exist.
@@ -19,6 +19,8 @@ pub mod tables;
 mod aggregates;
 #[cfg(feature = "sql")]
 mod choice;
+#[cfg(feature = "sql")]
+mod columns;
 #[cfg(feature = "sql")]
 mod database;
 #[cfg(feature = "sql")]

@@ -8,6 +8,7 @@ use sqlparser::ast::{
     Visit, Visitor, visit_expressions, visit_expressions_mut,
 };
 
+use crate::columns::{Columns, Sources};
 use crate::tables::QueryTable;
 
 /// Whether an item of an answer is several columns, so that positions behind it are not known.
@@ -177,18 +178,24 @@ pub(crate) fn is_of_tables(name: &Ident, tables: &[QueryTable]) -> bool {
     tables.iter().any(|table| table.column(&name.value).is_some())
 }
 
-/// Names that queries of WITH give to columns, by AS or in brackets behind the name of the query; by query.
-#[derive(Default)]
-pub(crate) struct NamesOfWith(BTreeMap<String, BTreeSet<String>>);
+/// Queries of WITH: the names that they give to columns, by AS or in brackets behind the name of the query, and their columns.
+#[derive(Clone, Default)]
+pub(crate) struct NamesOfWith(BTreeMap<String, (BTreeSet<String>, Columns)>);
 
 impl NamesOfWith {
     /// Adds the queries of WITH of a query.
-    pub(crate) fn add(&mut self, query: &Query) {
+    pub(crate) fn add(&mut self, query: &Query, tables: &[QueryTable]) {
         for cte in query.with.iter().flat_map(|with| &with.cte_tables) {
             let mut names = GivenNames::of(&cte.query, self);
             names.extend(names_of_columns(&cte.alias));
-            self.0.insert(cte.alias.name.value.clone(), names);
+            let columns = Sources { tables, with: self }.of_query(&cte.query, Some(&cte.alias));
+            self.0.insert(cte.alias.name.value.clone(), (names, columns));
         }
+    }
+
+    /// Returns the columns of a query; `None` if there is none of this name.
+    pub(crate) fn columns(&self, name: &str) -> Option<&Columns> {
+        self.0.get(name).map(|(_, columns)| columns)
     }
 }
 
@@ -210,7 +217,7 @@ impl<'a> NamesOfFrom<'a> {
 }
 
 /// Returns the names that `q(a, b)` gives to columns.
-fn names_of_columns(alias: &TableAlias) -> impl Iterator<Item = String> {
+pub(crate) fn names_of_columns(alias: &TableAlias) -> impl Iterator<Item = String> {
     alias.columns.iter().map(|column| column.name.value.clone())
 }
 
@@ -245,7 +252,7 @@ impl Visitor for GivenNames<'_> {
             self.names.extend(names_of_columns(alias));
         }
         if let TableFactor::Table { name, .. } = factor
-            && let Some(names) = self.with.0.get(word(name))
+            && let Some((names, _)) = self.with.0.get(word(name))
         {
             self.names.extend(names.iter().cloned());
         }

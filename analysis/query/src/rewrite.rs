@@ -10,18 +10,17 @@ use std::ops::ControlFlow;
 
 use pktgen_core::Error;
 use sqlparser::ast::{
-    Distinct, Expr, GroupByExpr, Ident, JoinConstraint, LimitClause, OrderByKind, Query, Select, SelectItem, SetExpr,
-    SetOperator, Spanned, TableFactor, TableWithJoins, UnaryOperator, Value, Values, VisitorMut, WindowType,
-    visit_expressions,
+    Distinct, Expr, GroupByExpr, Ident, LimitClause, OrderByKind, Query, Select, SelectItem, SetExpr, SetOperator,
+    Spanned, TableWithJoins, UnaryOperator, Value, Values, VisitorMut, WindowType, visit_expressions,
 };
 
 use crate::aggregates::{AggregateKind, AnswerContent, has_aggregate, is_aggregate, is_one_row, kind};
+use crate::columns::Sources;
 use crate::exact::GUARD;
 use crate::names::{
     NamesOfFrom, NamesOfWith, at_position, bare, has_column, is_column, is_of_tables, is_rank, is_renamed, is_wildcard,
     last_name, number, plain, position, table_name, word,
 };
-use crate::operators::{JoinKind, parts};
 use crate::outer::{Outer, visit_outer, visit_outer_mut};
 use crate::place::at;
 use crate::tables::QueryTable;
@@ -44,9 +43,10 @@ impl VisitorMut for Rewriter<'_> {
     fn pre_visit_select(&mut self, select: &mut Select) -> ControlFlow<Error> {
         sides::arrange(select, self.tables)?;
         own_tables::write(select, self.tables);
-        names_of_keys(select, self.tables)?;
+        let sources = Sources { tables: self.tables, with: &self.with };
+        names_of_keys(select, sources)?;
         let from = NamesOfFrom::of(select, self.tables, &self.with);
-        keys_of_groups(select, &from, self.tables)?;
+        keys_of_groups(select, &from, sources)?;
         renamed_keys(select);
         // Polars would drop the aggregates if no column is used, and have the rows of the table.
         if self.queries > 1 && is_one_row(select) {
@@ -62,7 +62,7 @@ impl VisitorMut for Rewriter<'_> {
     /// Polars computes ORDER BY of columns of the answer: what is selected is replaced by its position, and an aggregate must be selected.
     fn pre_visit_query(&mut self, query: &mut Query) -> ControlFlow<Error> {
         self.queries += 1;
-        self.with.add(query);
+        self.with.add(query, self.tables);
         values::write(&mut query.body, query.order_by.is_some(), &mut self.values)?;
         sides::ordered(query)?;
         if query.order_by.is_some() {
@@ -249,8 +249,8 @@ fn truth(expr: &mut Expr) {
 
 /// Writes keys of GROUP BY in HAVING, and in expressions of the answer, as MIN(key): polars has all rows of a group there, and no value, or
 /// computes the expression behind the grouping, where a key that is an expression has the name of its first operand.
-fn keys_of_groups(select: &mut Select, from: &NamesOfFrom<'_>, tables: &[QueryTable]) -> ControlFlow<Error> {
-    let keys = group_keys(select, from, tables);
+fn keys_of_groups(select: &mut Select, from: &NamesOfFrom<'_>, sources: Sources<'_>) -> ControlFlow<Error> {
+    let keys = group_keys(select, from, sources);
     if keys.is_empty() {
         return ControlFlow::Continue(());
     }
@@ -403,10 +403,10 @@ impl GroupKey {
 }
 
 /// Returns the keys of GROUP BY.
-fn group_keys(select: &Select, from: &NamesOfFrom<'_>, tables: &[QueryTable]) -> Vec<GroupKey> {
+fn group_keys(select: &Select, from: &NamesOfFrom<'_>, sources: Sources<'_>) -> Vec<GroupKey> {
     let answer = &select.projection;
     // `names_of_keys` wrote the others as positions.
-    let is_of_tables = |name: &Ident| owners(select, name, tables).is_some_and(|(owners, _)| owners > 0);
+    let is_of_from = |name: &Ident| sources.owners(select, name).is_some_and(|(owners, _)| owners > 0);
     let of_item = |item: &SelectItem| match item {
         SelectItem::UnnamedExpr(expr) => GroupKey::of(expr, None, from),
         SelectItem::ExprWithAlias { expr, alias } => GroupKey::of(expr, Some(alias), from),
@@ -414,7 +414,8 @@ fn group_keys(select: &Select, from: &NamesOfFrom<'_>, tables: &[QueryTable]) ->
     };
     let is_item = |item: &&SelectItem, key: &Expr| match item {
         SelectItem::ExprWithAlias { expr, alias } => {
-            let is_alias = |name: &Ident| name.value == alias.value && !is_of_tables(name);
+            let is_own = |name: &Ident| last_name(bare(expr)).is_some_and(|own| own.value == name.value);
+            let is_alias = |name: &Ident| name.value == alias.value && (is_own(name) || !is_of_from(name));
             plain(expr) == plain(key) || matches!(key, Expr::Identifier(name) if is_alias(name))
         }
         _ => false,
@@ -434,7 +435,7 @@ fn group_keys(select: &Select, from: &NamesOfFrom<'_>, tables: &[QueryTable]) ->
 /// Writes a name in GROUP BY that the answer and tables have as its position in the answer, where polars would take a column of the first table:
 /// if the answer has it for that column of a later table, or if it is ambiguous among the tables. A column of one table has precedence over the
 /// answer, as in PostgreSQL and DuckDB; refused if the answer then has columns that are no keys.
-fn names_of_keys(select: &mut Select, tables: &[QueryTable]) -> ControlFlow<Error> {
+fn names_of_keys(select: &mut Select, sources: Sources<'_>) -> ControlFlow<Error> {
     let GroupByExpr::Expressions(keys, _) = &select.group_by else { return ControlFlow::Continue(()) };
     let answer = &select.projection;
     let mut positions = Vec::new();
@@ -448,7 +449,7 @@ fn names_of_keys(select: &mut Select, tables: &[QueryTable]) -> ControlFlow<Erro
             _ => None,
         });
         let Some((index, expr)) = named.filter(|(_, expr)| !has_aggregate(expr)) else { continue };
-        let owners = owners(select, name, tables);
+        let owners = sources.owners(select, name);
         let is_of_answer = if last_name(bare(expr)).is_some_and(is_it) {
             is_of_later(bare(expr), &select.from) && owners.is_none_or(|(tables, _)| tables > 1)
         } else {
@@ -470,33 +471,6 @@ fn names_of_keys(select: &mut Select, tables: &[QueryTable]) -> ControlFlow<Erro
         positions.into_iter().for_each(|(place, position)| keys[place] = position);
     }
     ControlFlow::Continue(())
-}
-
-/// Returns how many tables of FROM have a column, and how many different columns these are, since USING and NATURAL make several one; `None` if FROM
-/// has a query, whose columns are not known.
-fn owners(select: &Select, name: &Ident, tables: &[QueryTable]) -> Option<(usize, usize)> {
-    let (mut owners, mut columns) = (0, 0);
-    for from in &select.from {
-        let joined = from.joins.iter().map(|join| (&join.relation, parts(&join.join_operator)));
-        for (factor, (kind, constraint)) in std::iter::once((&from.relation, (JoinKind::Inner, None))).chain(joined) {
-            if kind.hides() {
-                continue;
-            }
-            let TableFactor::Table { name: of, .. } = factor else { return None };
-            let table = tables.iter().find(|table| table.name == word(of))?;
-            if table.column(&name.value).is_none() {
-                continue;
-            }
-            let is_merged = match constraint {
-                Some(JoinConstraint::Using(merged)) => merged.iter().any(|own| word(own) == name.value),
-                Some(JoinConstraint::Natural) => owners > 0,
-                _ => false,
-            };
-            owners += 1;
-            columns += usize::from(!is_merged);
-        }
-    }
-    Some((owners, columns))
 }
 
 /// Whether an expression is a key of GROUP BY, or has columns only that are keys, where the key at `place` is a column of FROM.

@@ -544,6 +544,31 @@ fn having_may_have_columns_of_group_by() {
     }
 }
 
+/// Queries in FROM have columns as tables have.
+#[test]
+fn names_in_group_by_are_those_of_queries_too() {
+    for sql in [
+        "SELECT s % 2 AS w, COUNT(*) AS n FROM (SELECT worker AS w, seq AS s FROM sent) q GROUP BY w",
+        "SELECT q.s AS w, COUNT(*) AS n FROM (SELECT worker, seq FROM sent UNION ALL SELECT worker, seq FROM books) q(w, s) GROUP BY w",
+        "WITH q AS (SELECT worker AS w, seq AS s FROM sent) SELECT s % 2 AS w, COUNT(*) AS n FROM q GROUP BY w",
+        "WITH q(w, s) AS (SELECT worker, seq FROM sent), p AS (SELECT * FROM q) \
+         SELECT s AS w, COUNT(*) AS n FROM p GROUP BY w UNION ALL SELECT worker, seq FROM books",
+        "SELECT x.w FROM (SELECT s AS w, COUNT(*) AS n FROM (SELECT worker AS w, seq AS s FROM sent) q GROUP BY w) x",
+    ] {
+        let said = refusal(sql);
+        assert!(said.contains("GROUP BY w is a column of FROM, and \"w\" of the answer is"), "{sql}: {said}");
+    }
+    let joined = "FROM (SELECT worker AS w, seq AS s FROM sent) p JOIN (SELECT worker AS w, seq AS s FROM books) q ON p.w = q.w";
+    let guarded = parse(&format!("SELECT p.w + 1 AS s, COUNT(*) AS n {joined} GROUP BY s")).unwrap().guarded;
+    assert!(guarded.ends_with("GROUP BY 1"), "{guarded}");
+    // Polars may call MAX(seq) seq.
+    for name in ["seq", "node"] {
+        let from = "FROM (SELECT worker AS w, MAX(seq) FROM sent GROUP BY worker) q";
+        let guarded = parse(&format!("SELECT w + 1 AS {name}, COUNT(*) AS n {from} GROUP BY {name}")).unwrap().guarded;
+        assert!(guarded.ends_with(&format!("GROUP BY \"{name}\"")), "{guarded}");
+    }
+}
+
 #[test]
 fn expressions_of_aggregates_order_if_they_are_selected() {
     let sql = "SELECT worker, COUNT(*) * 2 AS n FROM sent GROUP BY worker ORDER BY COUNT(*) * 2 DESC, worker";
