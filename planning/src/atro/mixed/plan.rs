@@ -17,6 +17,10 @@ use super::graph::{Graph, Numbered};
 use super::improve::{SWITCHES_MAX, improve};
 use super::search::{Answer, search};
 
+/// What decides whether workers fit at a rate.
+const SEARCH: &str = "exhaustive search";
+const SOLVER: &str = "the solver";
+
 /// A solver for cases in which the search gives up.
 #[derive(Debug, Clone)]
 pub struct SolverAsk {
@@ -111,10 +115,10 @@ impl Mixed<'_> {
         if above == 0 {
             return Err(self.too_many());
         }
-        let (mut best, mut solver_failure) = (self.constructed(above), None);
+        let (mut best, mut solver_failure, mut refuted_by) = (self.constructed(above), None, SEARCH);
         let from = best.as_ref().map_or(0, |(number, _)| number + 1);
         for number in from..above {
-            let answer = match self.settle(number) {
+            let (answer, by) = match self.settle(number) {
                 // What was found stays, whatever became of the solver.
                 Err(Error::Host(why)) if best.is_some() => {
                     solver_failure = Some(why);
@@ -125,13 +129,13 @@ impl Mixed<'_> {
             match answer {
                 Answer::Found(graph) => best = Some((number, graph)),
                 Answer::Refuted => {
-                    above = number;
+                    (above, refuted_by) = (number, by);
                     break;
                 }
                 Answer::Unknown => break,
             }
         }
-        let Some((number, graph)) = best else { return Err(self.none(above)) };
+        let Some((number, graph)) = best else { return Err(self.none(above, refuted_by)) };
         Ok(Wiring { solver_failure, ..self.written(&self.at(number), graph, self.rates[above - 1])? })
     }
 
@@ -158,18 +162,18 @@ impl Mixed<'_> {
         best
     }
 
-    /// Decides whether the workers fit at a rate: by exhaustive search, otherwise by the solver.
-    fn settle(&self, number: usize) -> Result<Answer> {
+    /// Decides whether the workers fit at a rate, and returns by what: exhaustive search, otherwise the solver.
+    fn settle(&self, number: usize) -> Result<(Answer, &'static str)> {
         let capacities = self.at(number);
         let answer = search(&capacities, self.workers());
-        let (Answer::Unknown, Some(ask)) = (&answer, self.ask) else { return Ok(answer) };
+        let (Answer::Unknown, Some(ask)) = (&answer, self.ask) else { return Ok((answer, SEARCH)) };
         check_size(capacities.switches()).map_err(|why| Error::Host(format!("{why}; leave the solver out")))?;
         let folder = tempfile::tempdir().map_err(Error::io("create", &std::env::temp_dir()))?;
         let file = folder.path().join("atro.lp");
         let text = program(&capacities, MilpForm::Counted, MilpQuestion::Fits(self.workers()));
         std::fs::write(&file, text).map_err(Error::io("write", &file))?;
         let (reply, flows) = solve_flows(&ask.command, &file, ask.seconds)?;
-        Ok(match reply {
+        let answer = match reply {
             MilpReply::Infeasible => Answer::Refuted,
             MilpReply::Unknown => Answer::Unknown,
             MilpReply::Optimal(_) => {
@@ -185,7 +189,8 @@ impl Mixed<'_> {
                     false => Answer::Unknown,
                 }
             }
-        })
+        };
+        Ok((answer, SOLVER))
     }
 
     fn written(&self, capacities: &Capacities, graph: Graph, bound_bps: u64) -> Result<Wiring> {
@@ -255,12 +260,13 @@ impl Mixed<'_> {
         ))
     }
 
-    fn none(&self, above: usize) -> Error {
+    /// Returns the error for workers without a wiring; `by` refuted the rate `above`.
+    fn none(&self, above: usize, by: &str) -> Error {
         let workers = self.workers();
         match above {
             0 => Error::config(format!(
-                "workers: {workers} do not fit at {} bit/s each, by exhaustive search; give fewer workers, or more switches, \
-                 ports or layers",
+                "workers: {workers} do not fit at {} bit/s each, by {by}; give fewer workers, or more switches, ports or \
+                 layers",
                 self.rates[0]
             )),
             _ => {
@@ -328,10 +334,26 @@ mod tests {
     }
 
     #[test]
+    fn a_refusal_names_what_refuted_the_rate() {
+        let folder = tempfile::tempdir().unwrap();
+        let script = folder.path().join("solver.sh");
+        std::fs::write(&script, "for last; do :; done; echo Infeasible > \"$last\"").unwrap();
+        let ask = SolverAsk { command: format!("sh {}", script.display()), seconds: 1 };
+        for (cluster, workers, by) in [(cluster(20, 4, 24, 5), 90, SOLVER), (cluster(2, 2, 24, 5), 1_000, SEARCH)] {
+            let inventory = Inventory::of_cluster(&cluster, workers);
+            let mixed = Mixed { inventory: &inventory, rates: vec![50 * GBPS], ask: Some(&ask) };
+            let answer = mixed.settle(0).unwrap();
+            assert_eq!(answer, (Answer::Refuted, by));
+            let said = mixed.none(0, answer.1).to_string();
+            assert!(said.contains(&format!("do not fit at 50000000000 bit/s each, by {by}; give fewer")), "{said}");
+        }
+    }
+
+    #[test]
     fn without_a_wiring_the_remedy_is_a_solver_or_more_of_its_time() {
         let inventory = Inventory::of_cluster(&cluster(4, 4, 8, 5), 9);
         let ask = SolverAsk { command: "cbc".into(), seconds: 2 };
-        let none = |ask| Mixed { inventory: &inventory, rates: vec![50 * GBPS], ask }.none(1);
+        let none = |ask| Mixed { inventory: &inventory, rates: vec![50 * GBPS], ask }.none(1, SEARCH);
         let found = none(Some(&ask));
         assert_eq!(found.exit_code(), 1);
         let solver = "; cbc did not settle it in 2 s: raise --seconds";
