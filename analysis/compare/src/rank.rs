@@ -207,18 +207,26 @@ impl<'a> Row<'a> {
         if points.len() < 2 || shared.is_empty() {
             return None;
         }
-        let values = |side: usize, seed: u64| whole.iter().filter_map(move |point| point.value(side, seed));
-        let positive = (0..sides).all(|side| shared.iter().all(|seed| values(side, *seed).all(|value| value > 0.0)));
-        let mean = |side: usize, seed: u64| {
-            let all: Vec<f64> = values(side, seed).map(|value| if positive { value.ln() } else { value }).collect();
+        // All values, or the least that they may be: errors are once or not subtracted.
+        let values = |side: usize, seed: u64, errors: f64| {
+            whole.iter().filter_map(move |point| Some(point.value(side, seed)? - errors * point.errors[side]))
+        };
+        let positive =
+            (0..sides).all(|side| shared.iter().all(|seed| values(side, *seed, 0.0).all(|value| value > 0.0)));
+        let mean = |side: usize, seed: u64, errors: f64| {
+            let scaled = |value: f64| if positive { value.max(0.0).ln() } else { value };
+            let all: Vec<f64> = values(side, seed, errors).map(scaled).collect();
             let mean = stats::mean(&all).unwrap_or(0.0);
             if positive { mean.exp() } else { mean }
         };
-        let of = |side| shared.iter().map(|seed| mean(side, *seed)).collect();
+        let of = |side| shared.iter().map(|seed| mean(side, *seed, 0.0)).collect();
         let values: Vec<Vec<f64>> = (0..sides).map(of).collect();
         let exact = exact && all_alike(&values);
         let points_left_out = points.len() - whole.len() + elsewhere;
-        let error = |side: usize| whole.iter().map(|point| point.errors[side]).fold(0.0, f64::max);
+        let error = |side: usize| {
+            let errors = shared.iter().map(|seed| mean(side, *seed, 0.0) - mean(side, *seed, 1.0));
+            errors.fold(0.0, f64::max)
+        };
         let errors = (0..sides).map(error).collect();
         Some(Row { rule, labels: None, points_left_out, exact, values, lacks, errors })
     }

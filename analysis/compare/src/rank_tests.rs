@@ -78,6 +78,26 @@ fn ages_that_clocks_may_have_changed_share_a_place() {
     assert_eq!((places(20), places(60)), (vec![(1, 1), (2, 2)], vec![(1, 2), (1, 2)]));
 }
 
+/// In a geometric mean, a bound matters most to the smallest ages.
+#[test]
+fn means_over_points_are_off_by_what_their_values_are_off() {
+    let of = |name: &str, factor: f64, ns: u64| {
+        let points = [("rate=20", 1e3), ("rate=40", 1e5)];
+        let runs = points.into_iter().flat_map(|(at, age)| {
+            (1..=5).map(move |seed| run(at, seed, &[(AOM, factor * (age + seed as f64))]))
+        });
+        let mut side = side(name, runs.collect());
+        side.sweep.runs.iter_mut().for_each(|run| run.validity.notes.push(Note::ClocksWithin { ns }));
+        side
+    };
+    let places = |ns: u64| {
+        let found = Comparison::of(&[of("a", 1.0, ns), of("b", 1.1, ns)], None, &Rules::built_in()).unwrap();
+        assert_eq!(found.rankings[0].labels, None);
+        found.rankings[0].places.iter().map(|place| (place.best, place.worst)).collect::<Vec<_>>()
+    };
+    assert_eq!((places(60), places(120)), (vec![(1, 1), (2, 2)], vec![(1, 2), (1, 2)]));
+}
+
 #[test]
 fn cuts_that_clocks_may_have_changed_are_judged_and_ranked_as_ages_are() {
     const CUT: &str = "aom_cut/cluster";
