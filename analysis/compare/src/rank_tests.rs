@@ -83,9 +83,9 @@ fn ages_that_clocks_may_have_changed_share_a_place() {
 fn means_over_points_are_off_by_what_their_values_are_off() {
     let of = |name: &str, factor: f64, ns: u64| {
         let points = [("rate=20", 1e3), ("rate=40", 1e5)];
-        let runs = points.into_iter().flat_map(|(at, age)| {
-            (1..=5).map(move |seed| run(at, seed, &[(AOM, factor * (age + seed as f64))]))
-        });
+        let runs = points
+            .into_iter()
+            .flat_map(|(at, age)| (1..=5).map(move |seed| run(at, seed, &[(AOM, factor * (age + seed as f64))])));
         let mut side = side(name, runs.collect());
         side.sweep.runs.iter_mut().for_each(|run| run.validity.notes.push(Note::ClocksWithin { ns }));
         side

@@ -558,7 +558,8 @@ fn names_in_group_by_are_those_of_queries_too() {
         let said = refusal(sql);
         assert!(said.contains("GROUP BY w is a column of FROM, and \"w\" of the answer is"), "{sql}: {said}");
     }
-    let joined = "FROM (SELECT worker AS w, seq AS s FROM sent) p JOIN (SELECT worker AS w, seq AS s FROM books) q ON p.w = q.w";
+    let joined =
+        "FROM (SELECT worker AS w, seq AS s FROM sent) p JOIN (SELECT worker AS w, seq AS s FROM books) q ON p.w = q.w";
     let guarded = parse(&format!("SELECT p.w + 1 AS s, COUNT(*) AS n {joined} GROUP BY s")).unwrap().guarded;
     assert!(guarded.ends_with("GROUP BY 1"), "{guarded}");
     // Polars may call MAX(seq) seq.

@@ -7,8 +7,8 @@ use std::sync::Arc;
 
 use pktgen_core::definition::{Better, Definition};
 use pktgen_records::labels::FLOW;
-use pktgen_records::metric::is_one_way;
 use pktgen_records::metric::goal::TIME_TO_GOAL;
+use pktgen_records::metric::is_one_way;
 use pktgen_records::metric::iterations::{EFFECTIVE_TIME, ITERATION_TIME, USEFUL_RATE};
 use pktgen_records::metric::learning::REWARD_END;
 
