@@ -9,7 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 FOLDER = Path(__file__).resolve().parent.parent / "notebooks"
-LIMIT = 120  # seconds for a cell; a busy machine is slow
+LIMIT = 600  # seconds for a cell; a busy machine is slow
 SIZE = 200_000  # bytes of a stored notebook
 NUMBER = re.compile(r"-?\d+\.\d+")
 # Coordinates of pictures may differ by this: processors round differently.

@@ -27,7 +27,7 @@ def program(path: Path, text: str) -> Path:
 def called(*words: object, **settings: object) -> subprocess.CompletedProcess[str]:
     """A call with these environment variables; one that hangs is an error."""
     env = {**os.environ, **{name: str(value) for name, value in settings.items()}}
-    return subprocess.run([str(word) for word in words], env=env, capture_output=True, text=True, timeout=60)
+    return subprocess.run([str(word) for word in words], env=env, capture_output=True, text=True, timeout=600)
 
 
 def alive(pid: str) -> bool:
@@ -101,7 +101,7 @@ def test_steer_rates_ends_if_tcpdump_does_not_listen(tmp_path: Path) -> None:
 def test_steer_rates_leaves_no_process_behind(tmp_path: Path) -> None:
     for tool in ("ip", "sysctl"):
         program(tmp_path / tool, "")
-    program(tmp_path / "tcpdump", f"echo $$ >{tmp_path}/pid\necho listening >&2\nexec sleep 60")
+    program(tmp_path / "tcpdump", f"echo $$ >{tmp_path}/pid\necho listening >&2\nexec sleep 1000")
     done = called(sys.executable, ROOT / "scripts/steer_rates.py", 1, 0, PATH=f"{tmp_path}:{os.environ['PATH']}", PKTGEN="/bin/false")
     assert done.returncode == 1 and "no run began" in done.stderr
     assert not alive((tmp_path / "pid").read_text())
@@ -120,7 +120,7 @@ def test_capture_rates_leaves_no_capture_behind(tmp_path: Path) -> None:
     netns(stubs := tmp_path / "stubs")
     # The interface of a namespace has no counters here.
     program(stubs / "cat", "echo 0")
-    program(stubs / "tcpdump", f"echo $$ >{tmp_path}/pid\nexec sleep 60")
+    program(stubs / "tcpdump", f"echo $$ >{tmp_path}/pid\nexec sleep 1000")
     words = {"TOOLS": "tcpdump", "BLAST": "/bin/false", "COUNT": 1, "RATES": 0, "OUT": tmp_path / "out", "PKTGEN": "/bin/false"}
     done = called(ROOT / "scripts/capture-rates", PATH=f"{stubs}:{os.environ['PATH']}", STUBS=stubs, **words)
     assert done.returncode == 1, done.stderr
@@ -156,7 +156,7 @@ def test_device_rates_skips_devices_that_do_not_start(tmp_path: Path) -> None:
 
 
 def test_device_rates_has_no_time_of_a_device_that_ended(tmp_path: Path) -> None:
-    lines = device_rates(tmp_path, 'echo $$ >"$STUBS/pid"; echo ready; exec sleep 60')
+    lines = device_rates(tmp_path, 'echo $$ >"$STUBS/pid"; echo ready; exec sleep 1000')
     assert len(lines) == 8 and all(line.endswith(" values  the device ended during the run: ready") for line in lines), lines
 
 

@@ -31,7 +31,7 @@ fn olaf_parts(net: &Net, folder: &Path, run: &str, set: &[&str]) -> PathBuf {
     // A host that is interrupted for a moment records arrivals late: lanes must tell apart more updates than can wait in the device.
     let set = [&[PACKETS, FOUR, STRICT, LANES, "format.lanes_window=352"][..], set].concat();
     let part = |space: &str, part: &str, out: &str| {
-        let words = [part, &olaf(), "--run", run, "--out", out, "--idle", "1s", "--for", "60s"];
+        let words = [part, &olaf(), "--run", run, "--out", out, "--idle", "3s", "--for", "300s"];
         Serving::start(pktgen(&net.inside(space), &words, &set), part)
     };
     let (server, device) = (part("s", "capture", &texts[2]), part("d", "target", &texts[1]));

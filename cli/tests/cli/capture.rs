@@ -233,7 +233,8 @@ fn everything_arrives(kind: &str, space: &Space, extra: &[&str]) -> Option<PathB
     undisturbed(&format!("{kind} captures everything"), |attempt| {
         let pps = [300_000, 100_000, 50_000, 20_000][attempt.min(3)];
         let name = format!("{kind}{attempt}");
-        let args = [&["-q", "--kind", kind, "--idle", "3s", "--ring", "65536"], extra].concat();
+        // Long enough for a busy host to start the sender: a capture that has ended counts nothing.
+        let args = [&["-q", "--kind", kind, "--idle", "8s", "--ring", "65536"], extra].concat();
         let capture = space.start(&name, &args);
         let arrived = space.send(COUNT, pps);
         let (code, line, text) = said(&capture.wait_with_output().expect("it ends"));
@@ -258,7 +259,7 @@ fn everything_arrives(kind: &str, space: &Space, extra: &[&str]) -> Option<PathB
 /// While the capture is stopped, its ring overflows: its count equals the number of missing frames.
 fn loss_is_counted(kind: &str, space: &Space) {
     let name = format!("{kind}-overload");
-    // Long enough for a busy host to start the second sender: a capture that has ended counts nothing.
+    // As above, for the second sender.
     let capture = space.start(&name, &["-q", "--kind", kind, "--idle", "8s", "--ring", "4096"]);
     signal(&capture, "-STOP");
     let mut arrived = space.send(100_000, 0);
@@ -290,8 +291,11 @@ fn ends_are_clean(kind: &str, space: &Space) {
         let args: Vec<&str> = ["-q", "--kind", kind, "--ring", "65536"].into_iter().chain(limit).collect();
         let capture = space.start(&name, &args);
         let arrived = space.send(20_000, 100_000);
-        // Data older than a second is on disk.
+        // Data older than a second is on disk, once the writer had a core.
+        let frames = space.dir(&name).join("frames.arrows");
+        let written = happens(|| frames.metadata().is_ok_and(|file| file.len() > 100 * SNAP as u64));
         std::thread::sleep(Duration::from_millis(2500));
+        assert!(written, "hang guard: {name}: nothing is written");
         signal(&capture, signal_name);
         let output = capture.wait_with_output().expect("it ends");
         assert_eq!(output.status.code(), code, "{name}: {}", String::from_utf8_lossy(&output.stderr));

@@ -646,7 +646,9 @@ fn captures_come_through_pipes() {
     let output = piped("echo no capture at all | PKTGEN -q analyze -");
     let said = text(&output.stderr);
     assert!(output.status.code() == Some(2) && said.contains("pktgen: -: neither pcap nor pcapng"), "{said}");
-    let said = text(&piped(&format!("(sleep 5; cat {server}) | PKTGEN analyze -")).stderr);
+    let told = "for i in {1..3000}; do grep -q 'waiting for packets from -' told && break; sleep 0.1; done";
+    assert!(piped(&format!("touch told; ({told}; cat {server}) | PKTGEN analyze - 2>told")).status.success());
+    let said = fs::read_to_string(folder.join("told")).expect("messages");
     assert!(said.contains("waiting for packets from -"), "{said}");
     assert_eq!(piped("PKTGEN -q analyze - - < run/sent.pcapng").status.code(), Some(2));
 }

@@ -408,7 +408,7 @@ fn hardware_between_two_interfaces_is_run_against_and_a_stand_in_is_hardware_eno
     let olaf = config("olaf/table1-wires.toml");
     let four = "transport.interfaces=[\"w0\",\"d0\",\"d1\",\"s0\"]";
     let common = ["transport.kind=af_packet", four, "target.profile=alveo-u55c-olaf"];
-    let words = ["target", &olaf, "--run", RUN, "--out", &of("olaf-device"), "--idle", "1s", "--for", "60s"];
+    let words = ["target", &olaf, "--run", RUN, "--out", &of("olaf-device"), "--idle", "3s", "--for", "300s"];
     let stand_in = Serving::start(pktgen(&device, &words, &common), "target");
     let external = [&common[..], &["target.kind=external"]].concat();
     let words = ["-q", "replay", &olaf, "--run", RUN, "--no-report", "--out", &of("olaf")];
@@ -431,7 +431,7 @@ fn hardware_between_two_interfaces_is_run_against_and_a_stand_in_is_hardware_eno
             "target.timeout=250ms",
         ];
         let (aside, out) = (of(&format!("{name}-device")), of(name));
-        let words = ["target", &experiment, "--out", &aside, "--idle", "1s", "--for", "60s"];
+        let words = ["target", &experiment, "--out", &aside, "--idle", "3s", "--for", "300s"];
         let stand_in = Serving::start(pktgen(&device, &words, &common), "target");
         let external = [&common[..], &["target.kind=external"]].concat();
         let words = ["-q", "replay", &experiment, "--no-report", "--out", &out];

@@ -171,7 +171,7 @@ fn answers_that_do_not_reach_their_workers_are_counted() {
     // The software device multicasts them.
     let (text, set) = (folder.path().join("device").display().to_string(), ["", "e0", "e1", ""]);
     let interfaces = format!("transport.interfaces={}", json!(set));
-    let words = ["target", &experiment("olaf"), "--out", &text, "--idle", "3s", "--for", "60s"];
+    let words = ["target", &experiment("olaf"), "--out", &text, "--idle", "3s", "--for", "300s"];
     let set = [&STRICT[..], &["target.kind=software", &interfaces]].concat();
     let serving = Serving::start(pktgen(&net.inside("e"), &words, &set), "target");
     let (out, output) = run(&net, "olaf", folder.path(), &STRICT);
@@ -231,7 +231,7 @@ fn the_software_device_of_another_process_passes_the_probe() {
     ] {
         let at = |part: &str| folder.path().join(format!("{name}-{part}")).display().to_string();
         let (device, out) = (at("device"), at("run"));
-        let words = ["target", &experiment(name), "--out", &device, "--idle", "3s", "--for", "60s"];
+        let words = ["target", &experiment(name), "--out", &device, "--idle", "3s", "--for", "300s"];
         let serving = Serving::start(pktgen(&net.inside("e"), &words, &["target.kind=software", interfaces]), "target");
         let words = ["replay", &experiment(name), "--no-report", "--out", &out];
         let output = pktgen(&net.inside("h"), &words, &["target.probe_timeout=60s"]).output().expect("it runs");

@@ -128,6 +128,11 @@ const FORWARD: &str = "exec DEVICE --in e0 --out e1 --fault forward";
 /// Settings that declare the device as forwarding.
 const DECLARED: [&str; 2] = ["target.program=forward", "target.queue=fifo"];
 
+/// Returns a shell command that waits until more than so many frames, those of a run, have come to e0.
+fn awaits(frames: u32) -> String {
+    format!("while awk '$1 == \"e0:\" {{ exit ($3 > {frames}) }}' /proc/net/dev; do sleep 0.1; done")
+}
+
 fn script(tag: &str, script: &str, more: &str) -> Option<Bench> {
     let bench = prepare(tag, "olaf", "command = [\"true\"]")?;
     bench.write("olaf", &format!("{}\n{more}", bench.sh(script)));
@@ -292,8 +297,9 @@ fn a_file_shows_that_a_device_is_ready() {
 
 #[test]
 fn a_device_that_dies_during_a_run_ends_it() {
-    let dies = "DEVICE --in e0 --out e1 --fault forward & sleep 1; echo out of memory >&2; kill -9 $!; exit 7";
-    let Some(bench) = script("launchdies", dies, "") else { return };
+    let ends = format!("{}; echo out of memory >&2; kill -9 $!; exit 7", awaits(1000));
+    let dies = format!("DEVICE --in e0 --out e1 --fault forward & {ends}");
+    let Some(bench) = script("launchdies", &dies, "") else { return };
     // A minute of updates.
     let output = bench.replay(&[&DECLARED[..], &["workload.updates=30000"]].concat());
     assert_eq!(output.status.code(), Some(1), "{}", said(&output));
@@ -313,8 +319,8 @@ fn a_device_that_dies_during_a_run_ends_it() {
 /// The frames forwarded until then arrived, and the rest are lost.
 #[test]
 fn a_device_that_hangs_during_a_run_loses_what_it_was_sent() {
-    let hangs = "DEVICE --in e0 --out e1 --fault forward & sleep 3; kill -STOP $!; sleep 1000";
-    let Some(bench) = script("launchstops", hangs, "") else { return };
+    let hangs = format!("DEVICE --in e0 --out e1 --fault forward & {}; kill -STOP $!; sleep 1000", awaits(10_000));
+    let Some(bench) = script("launchstops", &hangs, "") else { return };
     let output = bench.replay(&[&DECLARED[..], &["workload.updates=4000"]].concat());
     let manifest = manifest(&bench.out());
     let count = |of: &serde_json::Value| of.as_u64().unwrap_or(0);

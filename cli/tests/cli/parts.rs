@@ -31,7 +31,7 @@ fn pktgen(before: &[String], words: &[&str], set: &[String]) -> Command {
 /// Starts a serving part and waits until it is ready.
 fn serving(before: &[String], what: &str, out: &Path, set: &[String], idle: &str) -> Serving {
     let out = out.display().to_string();
-    let words = [what, &config(), "--run", RUN, "--out", &out, "--idle", idle, "--for", "60s"];
+    let words = [what, &config(), "--run", RUN, "--out", &out, "--idle", idle, "--for", "300s"];
     Serving::start(pktgen(before, &words, set), what)
 }
 
@@ -50,8 +50,8 @@ fn said(output: &Output) -> String {
 /// Runs the three parts and joins them. Returns the folder of the whole run.
 fn whole(folder: &Path, spaces: [&[String]; 3], set: &[String]) -> PathBuf {
     let dirs = ["workers", "device", "server", "whole"].map(|name| folder.join(name));
-    let server = serving(spaces[2], "capture", &dirs[2], set, "1s");
-    let device = serving(spaces[1], "target", &dirs[1], set, "1s");
+    let server = serving(spaces[2], "capture", &dirs[2], set, "3s");
+    let device = serving(spaces[1], "target", &dirs[1], set, "3s");
     let out = dirs[0].display().to_string();
     let words = ["-q", "replay", &config(), "--role", "workers", "--run", RUN, "--out", &out];
     let output = pktgen(spaces[0], &words, set).output().expect("it runs");

@@ -144,7 +144,7 @@ fn two_senders_and_a_server_under_mpirun_are_one_run() {
         let (device, out, whole) = (format!("device-{number}"), format!("job-{number}"), format!("whole-{number}"));
         let mut target = Command::new(&net.inside("3")[0]);
         target.args(&net.inside("3")[1..]).arg(env!("CARGO_BIN_EXE_pktgen")).current_dir(dir);
-        target.args(["target", "x.toml", "--out", &device, "--idle", "3s", "--for", "60s", "--set", FOUR]);
+        target.args(["target", "x.toml", "--out", &device, "--idle", "3s", "--for", "300s", "--set", FOUR]);
         let target = Serving::start(
             {
                 target.args(["--set", "transport.kind=af_packet"]);
@@ -219,7 +219,7 @@ fn a_sender_that_is_killed_is_named_and_the_whole_stays_readable() {
     // The folder is in use now.
     let output = mpirun(&net, dir, 4, "sound", &roles).wait_with_output().expect("it ends");
     assert!(!output.status.success() && said(&output).contains("the folder is not empty"), "{}", said(&output));
-    let longer = [&roles[..], &["--set", "workload.updates=4000"]].concat();
+    let longer = [&roles[..], &["--set", "workload.updates=8000"]].concat();
     let job = mpirun(&net, dir, 4, "job", &longer);
     let rank = dir.join("job/rank-1");
     // Two batches of rows are on disk, and more will follow.
@@ -243,8 +243,8 @@ fn a_sender_that_is_killed_is_named_and_the_whole_stays_readable() {
     // All rows of the other sender are there, and those of this one that reached the disk.
     let rows = sent(&dir.join("job/whole"));
     let of = |share: u32| rows.iter().filter(|row| row.1 % 2 == share).count();
-    assert_eq!(of(0), 5 * 4000);
-    assert!((2 * 4096..4 * 4000).contains(&of(1)) && of(1) % 4096 == 0, "{}", of(1));
+    assert_eq!(of(0), 5 * 8000);
+    assert!((2 * 4096..4 * 8000).contains(&of(1)) && of(1) % 4096 == 0, "{}", of(1));
     for words in [&["analyze", "job/whole", "--json"][..], &["report", "job/whole"]] {
         let output = pktgen(dir, words);
         assert!(output.status.code() <= Some(1) && output.status.code().is_some(), "{words:?}: {}", said(&output));

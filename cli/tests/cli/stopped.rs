@@ -8,7 +8,7 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
-use pktgen_testing::{Need, happens, installed};
+use pktgen_testing::{Need, Stopwatch, happens, installed, undisturbed};
 
 /// Long enough to be stopped in the middle: 54 million updates.
 const LONG: &str = "name = \"long\"\n[workload]\nupdates = 2000000\n[schedule]\nkind = \"poisson\"\noffered = \"60Gbps\"\n[topology]\nrate = \"40Gbps\"\n\
@@ -101,13 +101,19 @@ fn an_interrupted_run_ends_cleanly_and_is_readable() {
 #[test]
 fn copies_of_a_signal_are_one_request() {
     for name in ends() {
-        let folder = tempfile::tempdir().expect("a temporary folder");
-        let mut child = start(folder.path());
-        let line = format!("for i in {{1..20}}; do kill {name} {} || break; done", child.id());
-        Command::new("bash").args(["-c", &line]).status().expect("bash runs");
-        assert_eq!(child.wait().expect("it ends").code(), Some(1), "{name}");
-        let manifest = fs::read_to_string(folder.path().join("run/manifest.json")).expect("a manifest");
-        assert!(manifest.contains("\"state\": \"interrupted\""), "{name}: {manifest}");
+        undisturbed("copies of a signal within a second", |_| {
+            let folder = tempfile::tempdir().expect("a temporary folder");
+            let mut child = start(folder.path());
+            let line = format!("for i in {{1..20}}; do kill {name} {} || break; done", child.id());
+            let watch = Stopwatch::start();
+            Command::new("bash").args(["-c", &line]).status().expect("bash runs");
+            let late = watch.elapsed() > Duration::from_secs(1);
+            let code = child.wait().expect("it ends").code();
+            let manifest = fs::read_to_string(folder.path().join("run/manifest.json")).expect("a manifest");
+            let one = code == Some(1) && manifest.contains("\"state\": \"interrupted\"");
+            assert!(one || late, "{name}: {code:?}: {manifest}");
+            one.then_some(())
+        });
     }
 }
 

@@ -112,7 +112,7 @@ fn updates_without_our_header_are_accounted_for() {
 /// Starts a serving part and waits until it is ready.
 fn serve(before: &[String], part: &str, out: &Path, set: &[&str]) -> Serving {
     let text = out.display().to_string();
-    let words = [part, &olaf(), "--run", OLAF, "--out", &text, "--idle", "1s", "--for", "60s"];
+    let words = [part, &olaf(), "--run", OLAF, "--out", &text, "--idle", "3s", "--for", "300s"];
     Serving::start(pktgen(before, &words, set), part)
 }
 

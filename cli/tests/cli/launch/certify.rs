@@ -42,7 +42,7 @@ fn a_launched_switch_is_certified_and_started_anew_for_each_clause() {
     assert_eq!(bench.left(), Vec::<String>::new());
     // A device that ends by itself fails the clause in progress; the next repeat starts a new one.
     let words = ["--clause", "switchml-sum", "--repeats", "150", "--allow-launch"];
-    let dies = certify(&format!("{switch} & sleep 1.5; kill $!; exit 4"), "dies", &words);
+    let dies = certify(&format!("{switch} & {}; kill $!; exit 4", awaits(200)), "dies", &words);
     assert_eq!(dies.status.code(), Some(1), "{}", said(&dies));
     let lines = String::from_utf8_lossy(&dies.stdout).into_owned();
     assert!(lines.contains("the device: expected runs on, observed"), "{lines}{}", said(&dies));

@@ -53,16 +53,18 @@ fn rounds_leave_a_slot_as_it_was() {
 #[test]
 fn a_switch_that_sums_wrongly_or_not_at_all_is_not_ready() {
     let Some(bench) = switch("launchnoround") else { return };
-    for (script, says) in [
-        (format!("exec {SWITCH} --wrong 1"), "the result of a round is wrong: value 255 is"),
+    // Only what has no result uses up its time.
+    let (short, long) = ("timeout = \"2s\"", "timeout = \"60s\"");
+    for (script, limit, says) in [
+        (format!("exec {SWITCH} --wrong 1"), long, "the result of a round is wrong: value 255 is"),
         // The last option counts. Its counter goes on where the round before left it.
-        (format!("exec {SWITCH} --workers 5"), "the result of a round is wrong: value 0 is"),
-        (format!("exec {SWITCH} --fault mute"), "0 of 4 workers had a result"),
-        ("exec DEVICE --in e0".to_owned(), "0 of 4 workers had a result"),
-        (format!("exec {SWITCH} --fault flood"), "floods"),
-        ("echo no table >&2; exit 3".to_owned(), "exit code 3; it printed: no table"),
+        (format!("exec {SWITCH} --workers 5"), long, "the result of a round is wrong: value 0 is"),
+        (format!("exec {SWITCH} --fault mute"), short, "0 of 4 workers had a result"),
+        ("exec DEVICE --in e0".to_owned(), short, "0 of 4 workers had a result"),
+        (format!("exec {SWITCH} --fault flood"), long, "floods"),
+        ("echo no table >&2; exit 3".to_owned(), long, "exit code 3; it printed: no table"),
     ] {
-        bench.becomes(&script, "timeout = \"2s\"");
+        bench.becomes(&script, limit);
         let output = bench.check(&[]);
         assert_eq!(output.status.code(), Some(1), "{script}: {}", said(&output));
         assert!(said(&output).contains(says), "{script}: {}", said(&output));
@@ -82,7 +84,7 @@ fn a_switch_that_sums_wrongly_or_not_at_all_is_not_ready() {
 #[test]
 fn a_switch_that_hangs_during_a_run_leaves_it_unfinished() {
     let Some(bench) = switch("launchhangs") else { return };
-    bench.becomes(&format!("{SWITCH} & sleep 3; kill -STOP $!; sleep 1000"), "");
+    bench.becomes(&format!("{SWITCH} & {}; kill -STOP $!; sleep 1000", awaits(20_000)), "");
     let output = bench.replay(&["workload.iterations=10000"]);
     assert_eq!(output.status.code(), Some(1), "{}", said(&output));
     let manifest = manifest(&bench.out());

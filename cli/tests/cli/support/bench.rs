@@ -67,9 +67,9 @@ fn compiled(name: &str, files: &[&str]) -> PathBuf {
 pub struct Device(Child);
 
 impl Device {
-    /// Starts it in the namespace `e`, and waits until it is ready.
+    /// Starts it in the namespace `e`, and waits until it is ready. It works for ten minutes at most; the last of equal options counts.
     pub fn start(net: &Net, words: &[&str]) -> Device {
-        Device::start_in(net, "e", program(), words)
+        Device::start_in(net, "e", program(), &[&["--for", "600"], words].concat())
     }
 
     /// Starts a device of another program in a namespace, and waits until it is ready.

@@ -55,7 +55,7 @@ pub fn replay(before: &[String], name: &str, out: &Path, set: &[&str]) -> Output
 
 /// A part that serves, `"target"` or `"capture"`, ready.
 pub fn serving(before: &[String], part: &str, name: &str, out: &Path, set: &[&str]) -> Serving {
-    let words = [part, &config(name), "--out", &out.display().to_string(), "--idle", "1s", "--for", "60s"];
+    let words = [part, &config(name), "--out", &out.display().to_string(), "--idle", "3s", "--for", "300s"];
     Serving::start(pktgen(before, &words, set), part)
 }
 

@@ -505,9 +505,15 @@ mod tests {
     use proptest::prelude::*;
 
     fn end() -> Udp {
-        let [bind, peer, ..] = free_on_loopback().unwrap();
-        Udp::open(UdpOptions::new(bind, peer, Arc::new(|_: &[u8], _: usize, _: bool, _: &mut [u8; HEAD]| false)))
-            .unwrap()
+        loop {
+            let [bind, peer, ..] = free_on_loopback().unwrap();
+            let heads = Arc::new(|_: &[u8], _: usize, _: bool, _: &mut [u8; HEAD]| false);
+            match Udp::open(UdpOptions::new(bind, peer, heads)) {
+                // Another process has taken it meanwhile.
+                Err(Error::Io { source, .. }) if source.kind() == io::ErrorKind::AddrInUse => {}
+                opened => return opened.unwrap(),
+            }
+        }
     }
 
     proptest! {

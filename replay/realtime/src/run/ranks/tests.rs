@@ -98,7 +98,7 @@ fn all_begin_with_the_same_full_second() {
 #[test]
 fn a_rank_that_does_not_come_is_named() {
     let group = Group::new(3);
-    let starts = group.meet([0, 2].map(|rank| (place(rank, 4), manifest(1, "a"))).into(), 300);
+    let starts = group.meet([0, 2].map(|rank| (place(rank, 4), manifest(1, "a"))).into(), 2000);
     for start in &starts {
         let said = message(start);
         assert!(said.contains("ranks 1, 3 are missing, of 4; ranks 0, 2 are ready"), "{said}");
@@ -170,11 +170,11 @@ fn ranks_of_different_runs_and_files_of_earlier_ones_are_refused() {
     ];
     for (other, its, part) in cases {
         let group = Group::new(2);
-        let first = group.meet(vec![(place(0, 2), manifest(1, "a")), (other, its)], 500).remove(0);
+        let first = group.meet(vec![(place(0, 2), manifest(1, "a")), (other, its)], 2000).remove(0);
         assert!(message(&first).contains(part), "{part}: {}", message(&first));
     }
     let group = Group::new(2);
-    let starts = group.meet(vec![(place(0, 2), with_profile("p")), (place(1, 2), with_profile("q"))], 500);
+    let starts = group.meet(vec![(place(0, 2), with_profile("p")), (place(1, 2), with_profile("q"))], 2000);
     assert!(message(&starts[0]).contains("with hashes p and q"), "{}", message(&starts[0]));
     let group = Group::new(2);
     let both = vec![(place(0, 2), with_profile("p")), (place(1, 2), with_profile("p"))];
