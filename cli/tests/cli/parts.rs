@@ -5,6 +5,7 @@
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
+use crate::support::loopback::addresses;
 use crate::support::netns::Net;
 use crate::support::serving::Serving;
 use pktgen_records::analyze_run;
@@ -81,13 +82,6 @@ fn loss(dir: &Path) -> f64 {
     dropped / 13500.0
 }
 
-/// Returns four free addresses of the loopback interface.
-fn addresses() -> String {
-    let sockets: Vec<_> = (0..4).map(|_| std::net::UdpSocket::bind("127.0.0.1:0").expect("a socket")).collect();
-    let names: Vec<_> = sockets.iter().map(|s| format!("\"{}\"", s.local_addr().expect("an address"))).collect();
-    format!("transport.addresses=[{}]", names.join(","))
-}
-
 #[test]
 fn parts_in_processes_of_their_own_join_into_a_run_that_closes() {
     let folder = tempfile::tempdir().expect("a temporary folder");
@@ -108,7 +102,7 @@ fn parts_in_processes_of_their_own_join_into_a_run_that_closes() {
     agrees(
         "udp",
         [&[], &[], &[]],
-        &["transport.kind=udp".to_owned(), addresses(), "transport.stamps=kernel".to_owned()],
+        &["transport.kind=udp".to_owned(), addresses(4), "transport.stamps=kernel".to_owned()],
     );
     delayed(&folder.path().join("udp-0/whole"));
     of_two_executions(folder.path());
@@ -143,7 +137,7 @@ fn delayed(whole: &Path) {
 fn of_two_executions(folder: &Path) {
     let part = |dir: &str, name: &str| folder.join(dir).join(name).display().to_string();
     let (one, two) = ("udp-0", "again");
-    let set = ["transport.kind=udp".to_owned(), addresses()];
+    let set = ["transport.kind=udp".to_owned(), addresses(4)];
     whole(&folder.join(two), [&[], &[], &[]], &set);
     let words = ["merge", &part(one, "workers"), &part(two, "device"), &part(two, "server"), "-o", &part(two, "mixed")];
     let output = pktgen(&[], &words, &[]).output().expect("it runs");

@@ -7,6 +7,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 
+use crate::support::loopback::addresses;
 use crate::support::netns::Net;
 use crate::support::pktgen;
 use crate::support::serving::Serving;
@@ -254,13 +255,6 @@ fn a_sender_that_is_killed_is_named_and_the_whole_stays_readable() {
     assert!(listed.contains("\"unproven\":true"), "{listed}");
 }
 
-/// Returns four free addresses of the loopback interface.
-fn addresses() -> String {
-    let sockets: Vec<_> = (0..4).map(|_| std::net::UdpSocket::bind("127.0.0.1:0").expect("a socket")).collect();
-    let names: Vec<_> = sockets.iter().map(|s| format!("\"{}\"", s.local_addr().expect("an address"))).collect();
-    format!("transport.addresses=[{}]", names.join(","))
-}
-
 /// Starts a rank as Slurm does, by the wrapper.
 fn slurm(dir: &Path, rank: u32, of: u32, out: &str, flags: &[&str]) -> Child {
     let mut command = Command::new(script("rank"));
@@ -277,7 +271,7 @@ fn ends(ranks: Vec<Child>) -> Vec<(Option<i32>, String)> {
 
 /// Makes a run of three ranks on the loopback interface, of which `stopped` gets SIGTERM while the workers send.
 fn stopped(dir: &Path, out: &str, stopped: u32) -> Vec<(Option<i32>, String)> {
-    let addresses = addresses();
+    let addresses = addresses(4);
     let flags = ["--roles", "workers,device,server", "--merge", "--set", &addresses, "--set", "workload.updates=4000"];
     let ranks: Vec<_> = (0..3).map(|rank| slurm(dir, rank, 3, out, &flags)).collect();
     let sent = dir.join(out).join("rank-0/sent.arrows");
@@ -303,7 +297,7 @@ fn a_first_rank_that_is_stopped_joins_the_parts() {
 fn a_sender_in_progress_is_steered_by_its_run_dir() {
     let folder = folder();
     let dir = folder.path();
-    let addresses = addresses();
+    let addresses = addresses(4);
     let flags = ["--roles", "workers,device,server", "--set", &addresses, "--set", "workload.updates=4000"];
     let steered = [&["--control", "c.sock"][..], &flags].concat();
     let of_rank = |rank| if rank == 0 { &steered[..] } else { &flags[..] };
@@ -341,7 +335,7 @@ fn ranks_of_slurm_on_the_loopback_interface_begin_at_a_given_instant() {
     let at =
         Command::new("date").args(["-u", "-d", "10 seconds", "+%Y-%m-%dT%H:%M:%S.%NZ"]).output().expect("date runs");
     let at = String::from_utf8(at.stdout).expect("text");
-    let addresses = addresses();
+    let addresses = addresses(4);
     let flags = ["--roles", "device,workers,server", "--start-at", at.trim(), "--set", &addresses, "--merge"];
     let ranks: Vec<_> = (0..3).map(|rank| slurm(dir, rank, 3, "job", &flags)).collect();
     let ended = ends(ranks);
@@ -430,7 +424,7 @@ fn what_cannot_be_a_rank_is_refused_before_anything_is_sent() {
         assert_eq!(output.status.code(), Some(2), "{flags:?}: {}", said(&output));
         assert!(said(&output).contains(part), "{part}: {}", said(&output));
     };
-    let addresses = addresses();
+    let addresses = addresses(4);
     let udp = ["--set", "transport.kind=udp", "--set", &addresses];
     refused(&["--rank", "auto"], "no launcher says which rank this is");
     refused(&["--rank", "3/3"], "the last is 2/3");

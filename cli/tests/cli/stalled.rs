@@ -7,6 +7,7 @@ use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
 use std::time::Duration;
 
+use crate::support::loopback::addresses;
 use crate::support::netns::Net;
 use pktgen_testing::{HANG, Need, happens, skip};
 use serde_json::Value;
@@ -222,12 +223,9 @@ fn an_interface_that_goes_down_or_has_no_carrier_is_named() {
 
 #[test]
 fn datagrams_to_a_port_where_nothing_receives_end_the_run() {
-    let sockets: Vec<_> = (0..4).map(|_| std::net::UdpSocket::bind("127.0.0.1:0").expect("a socket")).collect();
-    let names: Vec<_> = sockets.iter().map(|s| format!("\"{}\"", s.local_addr().expect("an address"))).collect();
-    drop(sockets);
     // Far more than leaves in two seconds as fast as possible, several in one message too.
     let folder = folder(5_000_000, "");
-    let addresses = format!("transport.addresses=[{}]", names.join(","));
+    let addresses = addresses(4);
     for (out, pacing, segmented) in [("paced", "deadlines", false), ("top", "top", false), ("segmented", "top", true)] {
         let (pacing, segmented) = (format!("transport.pacing={pacing}"), format!("transport.segmented={segmented}"));
         let set = ["transport.kind=udp", &addresses, &pacing, &segmented].map(|set| ["--set", set]).concat();

@@ -4,6 +4,7 @@
 
 use std::path::{Path, PathBuf};
 
+use crate::support::loopback::addresses;
 use crate::support::netns::Net;
 use crate::support::wired::{config, is_whole, lead, manifest, number, pktgen, replay, said, serving};
 use pktgen_testing::{Need, skip, undisturbed};
@@ -205,13 +206,6 @@ fn whole(folder: &Path, spaces: [&[String]; 2], name: &str, set: &[&str]) -> Pat
     dirs[2].clone()
 }
 
-/// Two free addresses of the loopback interface.
-fn addresses() -> String {
-    let sockets = [(); 2].map(|()| std::net::UdpSocket::bind("127.0.0.1:0").expect("a socket"));
-    let names = sockets.map(|s| format!("\"{}\"", s.local_addr().expect("an address")));
-    format!("transport.addresses=[{}]", names.join(","))
-}
-
 #[test]
 fn workers_and_device_in_processes_of_their_own_are_a_whole_run() {
     let folder = tempfile::tempdir().expect("a temporary folder");
@@ -226,7 +220,7 @@ fn workers_and_device_in_processes_of_their_own_are_a_whole_run() {
         let output = pktgen(&[], &["-q", "report", &dir.display().to_string()], &[]).output().expect("it runs");
         assert!(output.status.success(), "{what}: {}", said(&output));
     };
-    run("udp", [&[], &[]], "trio-ml", &["transport.kind=udp", &addresses()]);
+    run("udp", [&[], &[]], "trio-ml", &["transport.kind=udp", &addresses(2)]);
     refused_parts(folder.path());
     match Net::make("roundparts", &["w", "d"], &[(("w", "w0"), ("d", "d0"))]) {
         Err(why) => skip(Need::Netns, "af_packet and af_xdp between namespaces", why),
@@ -250,7 +244,7 @@ fn refused_parts(folder: &Path) {
         assert_eq!(output.status.code(), Some(code), "{}", said(&output));
         assert!(said(&output).contains(part), "{part}: {}", said(&output));
     };
-    let (addresses, udp) = (addresses(), "transport.kind=udp");
+    let (addresses, udp) = (addresses(2), "transport.kind=udp");
     refused(&["capture", &trio, "--out", &at("server")], &[udp, &addresses], 2, "its parts are workers and device");
     refused(&["target", &trio, "--out", &at("no-address")], &[udp], 2, "need two");
     refused(

@@ -4,6 +4,7 @@ pub mod bench;
 pub mod captures;
 pub mod decoded;
 pub mod figures;
+pub mod loopback;
 pub mod netns;
 /// Packets made by layout, and what tshark says of them.
 #[path = "../../../../systems/registry/tests/registry/support/mod.rs"]
