@@ -1,11 +1,11 @@
 //! Captures numbered frames, sent by this test binary itself, from a veth pair in a network namespace that the test
 //! makes and removes. If that is not permitted, prints SKIPPED and the reason.
 
+use crate::support::netns::new_name;
 use crate::support::tools;
 use std::io::{BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStderr, Command, Output, Stdio};
-use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use pktgen_core::arrow::array::{Array, AsArray};
@@ -39,9 +39,7 @@ fn ip(args: &[&str]) -> Result<(), String> {
 
 impl Space {
     fn make() -> Result<Space, String> {
-        static MADE: AtomicU32 = AtomicU32::new(0);
-        let number = MADE.fetch_add(1, Ordering::Relaxed);
-        let name = format!("pktgen-capture-{}-{number}", std::process::id());
+        let name = new_name("capture");
         ip(&["netns", "add", &name])?;
         let space = Space { name, folder: tempfile::tempdir().map_err(|e| e.to_string())? };
         let pair = ["link", "add", "tx0", "type", "veth", "peer", "name", "rx0"];

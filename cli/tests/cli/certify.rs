@@ -560,7 +560,8 @@ fn a_certificate_that_was_killed_while_its_device_starts_goes_on() {
     let (file, path) = (file.display().to_string(), out.display().to_string());
     let words = ["certify", &file, "--out", &path, "--allow-launch", "--clause", "switchml-sum", "--repeats", "1"];
     let set = ["target.kind=external", "target.check=false", &command];
-    let mut child = pktgen(&[], &words, &set).spawn().expect("it starts");
+    // The folder of its socket stays.
+    let mut child = pktgen(&[], &words, &set).env("TMPDIR", folder.path()).spawn().expect("it starts");
     eventually("the device starts", || started.exists());
     child.kill().expect("it is alive or was");
     child.wait().expect("it ended");

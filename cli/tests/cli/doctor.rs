@@ -5,6 +5,7 @@ use std::fs;
 use std::path::Path;
 use std::process::{Command, Output};
 
+use crate::support::netns::new_name;
 use pktgen_testing::{Need, skip};
 use serde_json::Value;
 use tempfile::TempDir;
@@ -66,7 +67,7 @@ struct Space(String);
 
 impl Space {
     fn make(what: &str) -> Result<Space, String> {
-        let space = Space(format!("pktgen-doctor-{what}-{}", std::process::id()));
+        let space = Space(new_name(&format!("doctor-{what}")));
         ip(&["netns", "add", &space.0])?;
         ip(&["netns", "exec", &space.0, "sysctl", "-qw", "net.ipv6.conf.all.disable_ipv6=1"])?;
         ip(&["netns", "exec", &space.0, "sysctl", "-qw", "net.ipv6.conf.default.disable_ipv6=1"])?;

@@ -168,20 +168,20 @@ fn what_cannot_be_looked_at_is_refused() {
     }
 }
 
-/// A terminal of tmux, which ends when this is dropped.
+/// The socket of a terminal of tmux, which ends when this is dropped.
 struct Tmux(String);
 
 impl Tmux {
-    fn start(line: &str) -> Option<Tmux> {
-        let name = format!("pktgen-live-{}", std::process::id());
-        let args = ["-L", &name, "-f", "/dev/null", "new-session", "-d", "-x", "110", "-y", "30", line];
+    fn start(folder: &Path, line: &str) -> Option<Tmux> {
+        let socket = folder.join("tmux").display().to_string();
+        let args = ["-S", &socket, "-f", "/dev/null", "new-session", "-d", "-x", "110", "-y", "30", line];
         let started = Command::new("tmux").args(args).output().ok()?;
         assert!(started.status.success(), "{}", String::from_utf8_lossy(&started.stderr));
-        Some(Tmux(name))
+        Some(Tmux(socket))
     }
 
     fn tmux(&self, args: &[&str]) -> String {
-        let output = Command::new("tmux").args(["-L", &self.0]).args(args).output().expect("tmux runs");
+        let output = Command::new("tmux").args(["-S", &self.0]).args(args).output().expect("tmux runs");
         String::from_utf8_lossy(&output.stdout).into_owned()
     }
 
@@ -212,7 +212,7 @@ fn the_screen_shows_the_run_and_hears_keys() {
         "cd {at}; {} replay x.toml --no-report --out out --tui; echo \"ended with $?\"; sleep 60",
         env!("CARGO_BIN_EXE_pktgen")
     );
-    let Some(tmux) = Tmux::start(&line) else {
+    let Some(tmux) = Tmux::start(folder.path(), &line) else {
         return skip(Need::Tmux, "the screen in a terminal", "tmux does not run");
     };
     let rows = |screen: &str| -> Vec<Vec<String>> {

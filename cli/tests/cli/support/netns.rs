@@ -6,6 +6,20 @@ use std::sync::atomic::{AtomicU32, Ordering};
 /// An interface: its namespace and name.
 type End<'a> = (&'a str, &'a str);
 
+/// Returns a name for namespaces, or the first part of their names. Those that a killed process of the same number left have others.
+pub fn new_name(tag: &str) -> String {
+    static MADE: AtomicU32 = AtomicU32::new(0);
+    loop {
+        let name = format!("pktgen-{tag}-{}-{}", std::process::id(), MADE.fetch_add(1, Ordering::Relaxed));
+        let is_of =
+            |other: &str| other.strip_prefix(&name).is_some_and(|rest| rest.is_empty() || rest.starts_with('-'));
+        let mut others = std::fs::read_dir("/var/run/netns").into_iter().flatten().flatten();
+        if !others.any(|other| other.file_name().to_str().is_some_and(is_of)) {
+            return name;
+        }
+    }
+}
+
 /// Namespaces; removed when it goes out of scope.
 pub struct Net {
     tag: String,
@@ -15,9 +29,7 @@ pub struct Net {
 impl Net {
     /// Makes namespaces with these names and cables. An error gives the reason why this is impossible.
     pub fn make(tag: &str, spaces: &[&str], cables: &[(End, End)]) -> Result<Net, String> {
-        static MADE: AtomicU32 = AtomicU32::new(0);
-        let tag = format!("pktgen-{tag}-{}-{}", std::process::id(), MADE.fetch_add(1, Ordering::Relaxed));
-        let mut net = Net { tag, spaces: Vec::new() };
+        let mut net = Net { tag: new_name(tag), spaces: Vec::new() };
         for space in spaces {
             ip(&["netns", "add", &net.name(space)])?;
             net.spaces.push((*space).to_owned());
