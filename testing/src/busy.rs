@@ -2,8 +2,8 @@
 
 use crate::{Need, skip};
 
-/// Attempts before the machine counts as busy.
-const TRIES: usize = 5;
+/// Attempts before the machine counts as busy: a host has disturbed six runs in a row.
+const TRIES: usize = 10;
 
 /// Calls `attempt` with the number of the attempt until a run is undisturbed. `attempt` returns none if the run reports that the machine
 /// disturbed it; it asserts what must hold in every run. If all were disturbed, `what` is skipped for lack of cores.

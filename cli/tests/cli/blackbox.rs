@@ -7,7 +7,7 @@ use crate::support::decoded::{agrees, without_books};
 use crate::support::netns::Net;
 use crate::support::serving::Serving;
 use crate::support::wired;
-use crate::support::wired::{is_whole, manifest, number, pktgen, said, serving};
+use crate::support::wired::{is_disturbed, is_whole, manifest, number, pktgen, said, serving};
 use pktgen_records::provenance::{Answer, Provenance};
 use pktgen_records::run::RunData;
 use pktgen_testing::{Need, skip, undisturbed};
@@ -37,11 +37,12 @@ fn olaf_parts(net: &Net, folder: &Path, run: &str, set: &[&str]) -> PathBuf {
     let (server, device) = (part("s", "capture", &texts[2]), part("d", "target", &texts[1]));
     let words = ["-q", "replay", &olaf(), "--role", "workers", "--run", run, "--out", &texts[0]];
     let output = pktgen(&net.inside("w"), &words, &set).output().expect("it runs");
-    assert!(output.status.success(), "{}", said(&output));
-    assert_eq!((device.end(), server.end()), (0, 0));
+    assert!(matches!(output.status.code(), Some(0 | 1)), "{}", said(&output));
+    let ended = (output.status.code(), device.end(), server.end());
     let words = ["-q", "merge", &texts[0], &texts[1], &texts[2], "-o", &texts[3]];
     let output = pktgen(&[], &words, &[]).output().expect("it runs");
     assert!(matches!(output.status.code(), Some(0 | 1)), "{}", said(&output));
+    assert!(ended == (Some(0), 0, 0) || is_disturbed(&manifest(&dirs[3])), "{ended:?}");
     dirs[3].clone()
 }
 
@@ -121,17 +122,23 @@ fn sums_of_training_are_decoded() {
     .enumerate()
     {
         let set = [&[PACKETS, TWO, layout, LANES, "workload.iterations=3"][..], more].concat();
-        let dirs = ["workers", "device", "whole"].map(|part| folder.path().join(format!("{i}-{part}")));
-        let texts = dirs.each_ref().map(|dir| dir.display().to_string());
-        let device = serving(&net.inside("d"), "target", name, &dirs[1], &set);
-        let words = ["-q", "replay", &wired::config(name), "--role", "workers", "--out", &texts[0]];
-        let output = pktgen(&net.inside("w"), &words, &set).output().expect("it runs");
-        assert!(output.status.success(), "{name}: {}", said(&output));
-        assert_eq!(device.end(), 0);
-        let output =
-            pktgen(&[], &["-q", "merge", &texts[0], &texts[1], "-o", &texts[2]], &[]).output().expect("it runs");
-        assert!(output.status.success(), "{name}: {}", said(&output));
-        let (packets, ambiguous) = agrees(&RunData::open(&dirs[2]).expect("readable"));
+        let whole = undisturbed(&format!("a black box of {name}"), |attempt| {
+            let dirs = ["workers", "device", "whole"].map(|part| folder.path().join(format!("{i}-{part}-{attempt}")));
+            let texts = dirs.each_ref().map(|dir| dir.display().to_string());
+            let device = serving(&net.inside("d"), "target", name, &dirs[1], &set);
+            let words = ["-q", "replay", &wired::config(name), "--role", "workers", "--out", &texts[0]];
+            let output = pktgen(&net.inside("w"), &words, &set).output().expect("it runs");
+            assert!(matches!(output.status.code(), Some(0 | 1)), "{name}: {}", said(&output));
+            let ended = (output.status.code(), device.end());
+            let output =
+                pktgen(&[], &["-q", "merge", &texts[0], &texts[1], "-o", &texts[2]], &[]).output().expect("it runs");
+            assert!(matches!(output.status.code(), Some(0 | 1)), "{name}: {}", said(&output));
+            let is_whole = is_whole(&manifest(&dirs[2]));
+            assert!(ended == (Some(0), 0) || !is_whole, "{name}: {ended:?}");
+            is_whole.then(|| dirs[2].clone())
+        });
+        let Some(whole) = whole else { continue };
+        let (packets, ambiguous) = agrees(&RunData::open(&whole).expect("readable"));
         assert!(packets > 50 && ambiguous == 0, "{name}: {ambiguous} of {packets}");
     }
 }

@@ -9,7 +9,7 @@ use std::sync::{Mutex, MutexGuard, OnceLock};
 
 use crate::support::bench::{Counts, Device, cabled, lockstep, program};
 use crate::support::netns::Net;
-use crate::support::wired::{pktgen, said};
+use crate::support::wired::{is_whole, manifest, pktgen, said};
 use pktgen_testing::{Need, installed, skip, undisturbed};
 use serde_json::{Value, json};
 
@@ -89,17 +89,22 @@ impl Pipeline {
     }
 }
 
-/// Runs an experiment in the namespace `h`; the run must be valid. Returns its metrics.
-fn run(net: &Net, name: &str, set: &[&str], out: &Path) -> impl Fn(&str) -> f64 + use<> {
+/// Runs an experiment in the namespace `h`. Returns its metrics; none if the machine disturbed it.
+fn run(net: &Net, name: &str, set: &[&str], out: &Path) -> Option<impl Fn(&str) -> f64 + use<>> {
     let words = ["replay", &experiment(name), "--no-probe", "--out", &out.display().to_string()];
-    runs(&mut pktgen(&net.inside("h"), &words, set));
+    let output = pktgen(&net.inside("h"), &words, set).stdin(Stdio::null()).output().expect("it runs");
+    assert!(matches!(output.status.code(), Some(0 | 1)), "{}", said(&output));
+    if !is_whole(&manifest(out)) {
+        return None;
+    }
+    assert!(output.status.success(), "{}", said(&output));
     let lines = runs(&mut pktgen(&[], &["analyze", "--json", &out.display().to_string()], &[])).stdout;
     let lines = String::from_utf8(lines).expect("UTF-8");
     let lines: Vec<Value> = lines.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect();
-    move |name: &str| {
+    Some(move |name: &str| {
         let of = |line: &&Value| line["metric"] == name && line["labels"] == json!({});
         lines.iter().find(of).and_then(|line| line["value"].as_f64()).unwrap_or_else(|| panic!("no {name}"))
-    }
+    })
 }
 
 fn net(tag: &str, what: &str) -> Option<Net> {
@@ -115,9 +120,12 @@ fn switchml_in_the_language_of_a_pipeline_sums_right() {
         let scratch = tempfile::tempdir().expect("a temporary folder");
         let set = format!("workload.elements={elements}");
         let tables = tables(swx, &["tofino-switchml", &experiment("switchml")], &[&set], scratch.path());
-        let device = Pipeline::start(&net, swx, "switchml.spec", "e0", &tables);
-        let metric = run(&net, "switchml", &[&set], &scratch.path().join("run"));
-        let counts = device.stop();
+        let found = undisturbed(what, |i| {
+            let device = Pipeline::start(&net, swx, "switchml.spec", "e0", &tables);
+            let metric = run(&net, "switchml", &[&set], &scratch.path().join(i.to_string()))?;
+            Some((metric, device.stop()))
+        });
+        let Some((metric, counts)) = found else { continue };
         let sent = metric("sent");
         assert_eq!((metric("sums_wrong"), metric("unaccounted"), metric("duplicates")), (0.0, 0.0, 0.0), "{elements}");
         assert_eq!((counts.of("packets"), counts.of("results")), (sent, sent / 4.0), "{elements}");
@@ -174,11 +182,14 @@ fn repeated_packets_of_switchml_are_in_no_sum_twice() {
     for (ends, counter) in [(["b0", "b1"], "duplicates_dropped"), (["b1", "b0"], "duplicates_answered")] {
         let scratch = tempfile::tempdir().expect("a temporary folder");
         let words = ["--in", ends[0], "--out", ends[1], "--fault", "drop", "--share", "0.05", "--seed", "7"];
-        let loser = Device::start_in(&net, "b", program(), &words);
         let tables = tables(swx, &["tofino-switchml", &experiment("switchml")], &[], scratch.path());
-        let device = Pipeline::start(&net, swx, "switchml.spec", "e0", &tables);
-        let metric = run(&net, "switchml", &["endpoint.retransmit=20ms"], &scratch.path().join("run"));
-        let (counts, lost) = (device.stop(), loser.stop());
+        let found = undisturbed(what, |i| {
+            let loser = Device::start_in(&net, "b", program(), &words);
+            let device = Pipeline::start(&net, swx, "switchml.spec", "e0", &tables);
+            let metric = run(&net, "switchml", &["endpoint.retransmit=20ms"], &scratch.path().join(i.to_string()))?;
+            Some((metric, device.stop(), loser.stop()))
+        });
+        let Some((metric, counts, lost)) = found else { continue };
         assert_eq!(metric("sums_wrong"), 0.0, "{counter}");
         assert!(lost.of("dropped") > 0.0 && counts.of(counter) > 0.0, "{counter}: {lost:?} {counts:?}");
     }
@@ -191,11 +202,14 @@ fn olaf_in_the_language_of_a_pipeline_identifies_updates_and_multicasts_acks() {
     let (Some(swx), true, Some(net)) = (swx(what), installed(Need::Python, what), net("swxolaf", what)) else { return };
     let scratch = tempfile::tempdir().expect("a temporary folder");
     let tables = tables(swx, &["alveo-u55c-olaf", &experiment("olaf")], &[], scratch.path());
-    let device = Pipeline::start(&net, swx, "olaf.spec", "e0,e1", &tables);
     let set = ["transport.on_wire=strict", "target.program=forward", "target.queue=fifo", "transport.tap=tap.pcapng"];
-    let out = scratch.path().join("run");
-    let metric = run(&net, "olaf", &set, &out);
-    let counts = device.stop();
+    let found = undisturbed(what, |i| {
+        let device = Pipeline::start(&net, swx, "olaf.spec", "e0,e1", &tables);
+        let out = scratch.path().join(i.to_string());
+        let metric = run(&net, "olaf", &set, &out)?;
+        Some((metric, device.stop(), out))
+    });
+    let Some((metric, counts, out)) = found else { return };
     let sent = metric("sent");
     assert_eq!((metric("received"), metric("damaged"), metric("duplicates")), (sent, 0.0, 0.0));
     assert_eq!((counts.of("updates"), counts.of("acks"), counts.of("other")), (sent, sent, 0.0));
@@ -242,12 +256,13 @@ fn a_token_bucket_loses_what_our_fifo_loses() {
     ];
     let more =
         ["target.kind=software", r#"transport.kind="virtual""#, "transport.interfaces=[]", "transport.wait=spin"];
-    let ours = run(&net, "olaf", &[&same[..], &more].concat(), &scratch.path().join("ours"))("loss");
+    let ours = run(&net, "olaf", &[&same[..], &more].concat(), &scratch.path().join("ours"));
+    let ours = ours.expect("virtual time")("loss");
     assert!(ours > 0.25, "more is offered than the link takes: {ours}");
     undisturbed("losses of a token bucket are those of our FIFO", |i| {
         let device = Device::start_in(&net, "e", &folder().join("kernel/bridge"), &words);
         let kernel = run(&net, "olaf", &same, &scratch.path().join(i.to_string()));
-        let counts = device.stop();
+        let (counts, kernel) = (device.stop(), kernel?);
         assert_eq!(kernel("sent") - kernel("received"), counts.of("queue_dropped"), "{counts:?}");
         ((kernel("loss") - ours).abs() < 0.04).then_some(())
     });
@@ -273,7 +288,7 @@ fn open_vswitch_forwards() {
     let whole = undisturbed(what, |i| {
         let device = Device::start_in(&net, "e", &folder().join("kernel/ovs"), &words);
         let metric = run(&net, "olaf", &FORWARD, &scratch.path().join(i.to_string()));
-        let counts = device.stop();
+        let (counts, metric) = (device.stop(), metric?);
         assert_eq!((metric("duplicates"), metric("damaged")), (0.0, 0.0));
         assert!(counts.of("port0_in") >= metric("sent") && counts.of("port1_out") >= metric("received"), "{counts:?}");
         assert!(metric("received") > 0.0 && !state.exists(), "its folder is gone");

@@ -8,6 +8,7 @@ use std::process::{Command, Output};
 use crate::support::loopback::addresses;
 use crate::support::netns::Net;
 use crate::support::serving::Serving;
+use crate::support::wired::is_whole;
 use pktgen_records::analyze_run;
 use pktgen_testing::{Need, skip, undisturbed};
 use pktgen_wire::pcap::{Form, Reader, Writer, WriterOptions};
@@ -48,22 +49,26 @@ fn said(output: &Output) -> String {
     format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr))
 }
 
-/// Runs the three parts and joins them. Returns the folder of the whole run.
-fn whole(folder: &Path, spaces: [&[String]; 3], set: &[String]) -> PathBuf {
+/// Runs the three parts and joins them. Returns the folder of the whole run; none if the machine disturbed it.
+fn whole(folder: &Path, spaces: [&[String]; 3], set: &[String]) -> Option<PathBuf> {
     let dirs = ["workers", "device", "server", "whole"].map(|name| folder.join(name));
     let server = serving(spaces[2], "capture", &dirs[2], set, "3s");
     let device = serving(spaces[1], "target", &dirs[1], set, "3s");
     let out = dirs[0].display().to_string();
     let words = ["-q", "replay", &config(), "--role", "workers", "--run", RUN, "--out", &out];
     let output = pktgen(spaces[0], &words, set).output().expect("it runs");
-    assert!(output.status.success(), "{set:?}: {}", said(&output));
-    assert_eq!((device.end(), server.end()), (0, 0), "{set:?}");
+    assert!(matches!(output.status.code(), Some(0 | 1)), "{set:?}: {}", said(&output));
+    let ended = (output.status.code(), device.end(), server.end());
     let texts = dirs.each_ref().map(|dir| dir.display().to_string());
     let output = pktgen(&[], &["-q", "merge", &texts[2], &texts[0], &texts[1], "-o", &texts[3]], &[]).output();
     let output = output.expect("it runs");
-    assert!(output.status.success(), "{set:?}: {}", said(&output));
+    assert!(matches!(output.status.code(), Some(0 | 1)), "{set:?}: {}", said(&output));
+    if !is_whole(&manifest(&dirs[3])) {
+        return None;
+    }
+    assert_eq!((ended, output.status.code()), ((Some(0), 0, 0), Some(0)), "{set:?}: {}", said(&output));
     assert!(dirs[3].join("lateness.hlog").exists());
-    dirs[3].clone()
+    Some(dirs[3].clone())
 }
 
 /// Returns the loss of a merged run, after checking that it is sound.
@@ -95,17 +100,15 @@ fn parts_in_processes_of_their_own_join_into_a_run_that_closes() {
     let agrees = |kind: &str, spaces: [&[String]; 3], set: &[String]| {
         // A pause of the machine may disturb a run, which is then repeated; every run must be sound.
         undisturbed(&format!("losses in parts over {kind} are those of virtual time"), |i| {
-            let found = loss(&whole(&folder.path().join(format!("{kind}-{i}")), spaces, set));
-            ((found - expected).abs() < 0.10).then_some(())
-        });
+            let whole = whole(&folder.path().join(format!("{kind}-{i}")), spaces, set)?;
+            ((loss(&whole) - expected).abs() < 0.10).then_some(whole)
+        })
     };
-    agrees(
-        "udp",
-        [&[], &[], &[]],
-        &["transport.kind=udp".to_owned(), addresses(4), "transport.stamps=kernel".to_owned()],
-    );
-    delayed(&folder.path().join("udp-0/whole"));
-    of_two_executions(folder.path());
+    let set = ["transport.kind=udp".to_owned(), addresses(4), "transport.stamps=kernel".to_owned()];
+    if let Some(udp) = agrees("udp", [&[], &[], &[]], &set) {
+        delayed(&udp);
+        of_two_executions(folder.path(), udp.parent().expect("its folder"));
+    }
     let cables = [(("w", "w0"), ("d", "d0")), (("d", "d1"), ("s", "s0"))];
     match Net::make("parts", &["w", "d", "s"], &cables) {
         Err(why) => skip(Need::Netns, "af_packet, af_xdp and xdp_live between namespaces", why),
@@ -134,11 +137,12 @@ fn delayed(whole: &Path) {
 }
 
 /// Parts of two executions of one configuration cannot be merged.
-fn of_two_executions(folder: &Path) {
-    let part = |dir: &str, name: &str| folder.join(dir).join(name).display().to_string();
-    let (one, two) = ("udp-0", "again");
+fn of_two_executions(folder: &Path, one: &Path) {
+    let part = |dir: &Path, name: &str| dir.join(name).display().to_string();
+    let two = &folder.join("again");
     let set = ["transport.kind=udp".to_owned(), addresses(4)];
-    whole(&folder.join(two), [&[], &[], &[]], &set);
+    // Its parts are there, whatever the machine did.
+    let _ = whole(two, [&[], &[], &[]], &set);
     let words = ["merge", &part(one, "workers"), &part(two, "device"), &part(two, "server"), "-o", &part(two, "mixed")];
     let output = pktgen(&[], &words, &[]).output().expect("it runs");
     assert!(

@@ -73,10 +73,20 @@ fn real_time_over_rings() {
         "workload.updates=100",
         "sweep.axes.topology.rate=[\"20Mbps\"]",
     ];
-    assert!(all_agree(&runs("olaf/table1-wires.toml", &flags, &dir.path().join("olaf"))) > 100);
-    for config in ["wires/switchml.toml", "wires/trio-ml.toml"] {
-        let name = config.replace('/', "-");
-        assert!(all_agree(&runs(config, &["format.lanes=true", "workload.iterations=2"], &dir.path().join(name))) > 0);
+    let training = ["format.lanes=true", "workload.iterations=2"];
+    for (config, flags, merged) in [
+        ("olaf/table1-wires.toml", &flags[..], 100),
+        ("wires/switchml.toml", &training, 0),
+        ("wires/trio-ml.toml", &training, 0),
+    ] {
+        // As below.
+        undisturbed("packets over rings are told apart", |attempt| {
+            let runs = runs(config, flags, &dir.path().join(format!("{attempt}-{}", config.replace('/', "-"))));
+            let (packets, ambiguous) = runs.iter().map(agrees).fold((0, 0), |(a, b), (c, d)| (a + c, b + d));
+            assert!(packets > 0, "{config}");
+            assert!(runs.iter().map(|run| run.manifest.balance.delivered_merged).sum::<u64>() > merged, "{config}");
+            (ambiguous * 1000 < packets).then_some(())
+        });
     }
 }
 

@@ -11,6 +11,7 @@ use crate::support::loopback::addresses;
 use crate::support::netns::Net;
 use crate::support::pktgen;
 use crate::support::serving::Serving;
+use crate::support::wired::is_whole;
 use pktgen_records::run::RunData;
 use pktgen_testing::{Need, eventually, skip, undisturbed};
 use serde_json::Value;
@@ -154,11 +155,16 @@ fn two_senders_and_a_server_under_mpirun_are_one_run() {
             "target",
         );
         let output = mpirun(&net, dir, 3, &out, &[]).wait_with_output().expect("it ends");
-        assert!(output.status.success(), "{}", said(&output));
-        assert_eq!(target.end(), 0);
+        assert!(matches!(output.status.code(), Some(0 | 1)), "{}", said(&output));
+        let ended = (output.status.code(), target.end());
         let parts = [2, 0, 1].map(|rank| format!("{out}/rank-{rank}"));
         let output = pktgen(dir, &["merge", &parts[0], &device, &parts[1], &parts[2], "-o", &whole]);
-        assert!(output.status.success() && said(&output).contains("senders began"), "{}", said(&output));
+        assert!(matches!(output.status.code(), Some(0 | 1)), "{}", said(&output));
+        if !is_whole(&manifest(&dir.join(&whole))) {
+            return None;
+        }
+        assert_eq!((ended, output.status.code()), ((Some(0), 0), Some(0)), "{}", said(&output));
+        assert!(said(&output).contains("senders began"), "{}", said(&output));
         same(&dir.join(&whole), &alone);
         begins_with_a_full_second(&dir.join(&out));
         (skew_ns(&dir.join(&whole)) < SKEW_MAX_NS).then_some(())
@@ -269,6 +275,15 @@ fn ends(ranks: Vec<Child>) -> Vec<(Option<i32>, String)> {
     outputs.map(|output| (output.status.code(), said(&output))).collect()
 }
 
+/// Waits for the ranks of a job, of which these run dirs are left; none if the machine disturbed one.
+fn all_end(ranks: Vec<Child>, dir: &Path, left: &[&str]) -> Option<()> {
+    let ended = ends(ranks);
+    assert!(ended.iter().all(|(code, _)| matches!(code, Some(0 | 1))), "{ended:?}");
+    let whole = left.iter().all(|run| is_whole(&manifest(&dir.join(run))));
+    assert!(!whole || ended.iter().all(|(code, _)| *code == Some(0)), "{ended:?}");
+    whole.then_some(())
+}
+
 /// Makes a run of three ranks on the loopback interface, of which `stopped` gets SIGTERM while the workers send.
 fn stopped(dir: &Path, out: &str, stopped: u32) -> Vec<(Option<i32>, String)> {
     let addresses = addresses(4);
@@ -295,19 +310,20 @@ fn a_first_rank_that_is_stopped_joins_the_parts() {
 
 #[test]
 fn a_sender_in_progress_is_steered_by_its_run_dir() {
-    let folder = folder();
-    let dir = folder.path();
-    let addresses = addresses(4);
-    let flags = ["--roles", "workers,device,server", "--set", &addresses, "--set", "workload.updates=4000"];
-    let steered = [&["--control", "c.sock"][..], &flags].concat();
-    let of_rank = |rank| if rank == 0 { &steered[..] } else { &flags[..] };
-    let ranks: Vec<_> = (0..3).map(|rank| slurm(dir, rank, 3, "job", of_rank(rank))).collect();
-    let sent = dir.join("job/rank-0/sent.arrows");
-    eventually("a batch of what was sent", || fs::metadata(&sent).map_or(0, |file| file.len()) > 4096 * 40);
-    let output = pktgen(dir, &["control", "job/rank-0", "status"]);
-    assert!(output.status.success(), "{}", said(&output));
-    let ended = ends(ranks);
-    assert!(ended.iter().all(|(code, _)| *code == Some(0)), "{ended:?}");
+    undisturbed("a sender that is steered", |_| {
+        let folder = folder();
+        let dir = folder.path();
+        let addresses = addresses(4);
+        let flags = ["--roles", "workers,device,server", "--set", &addresses, "--set", "workload.updates=8000"];
+        let steered = [&["--control", "c.sock"][..], &flags].concat();
+        let of_rank = |rank| if rank == 0 { &steered[..] } else { &flags[..] };
+        let ranks: Vec<_> = (0..3).map(|rank| slurm(dir, rank, 3, "job", of_rank(rank))).collect();
+        let sent = dir.join("job/rank-0/sent.arrows");
+        eventually("a batch of what was sent", || fs::metadata(&sent).map_or(0, |file| file.len()) > 4096 * 40);
+        let output = pktgen(dir, &["control", "job/rank-0", "status"]);
+        assert!(output.status.success(), "{}", said(&output));
+        all_end(ranks, dir, &["job/rank-0", "job/rank-1", "job/rank-2"])
+    });
 }
 
 #[test]
@@ -329,18 +345,19 @@ fn a_server_that_is_stopped_before_the_workers_end_is_named() {
 
 #[test]
 fn ranks_of_slurm_on_the_loopback_interface_begin_at_a_given_instant() {
-    let folder = folder();
+    let found = undisturbed("ranks of Slurm", |_| {
+        let folder = folder();
+        let dir = folder.path();
+        let at = Command::new("date").args(["-u", "-d", "10 seconds", "+%Y-%m-%dT%H:%M:%S.%NZ"]).output();
+        let at = String::from_utf8(at.expect("date runs").stdout).expect("text");
+        let addresses = addresses(4);
+        let flags = ["--roles", "device,workers,server", "--start-at", at.trim(), "--set", &addresses, "--merge"];
+        let ranks: Vec<_> = (0..3).map(|rank| slurm(dir, rank, 3, "job", &flags)).collect();
+        all_end(ranks, dir, &["job/whole"]).map(|()| folder)
+    });
+    let Some(folder) = found else { return };
     let dir = folder.path();
-    let alone = alone(dir);
-    let at =
-        Command::new("date").args(["-u", "-d", "10 seconds", "+%Y-%m-%dT%H:%M:%S.%NZ"]).output().expect("date runs");
-    let at = String::from_utf8(at.stdout).expect("text");
-    let addresses = addresses(4);
-    let flags = ["--roles", "device,workers,server", "--start-at", at.trim(), "--set", &addresses, "--merge"];
-    let ranks: Vec<_> = (0..3).map(|rank| slurm(dir, rank, 3, "job", &flags)).collect();
-    let ended = ends(ranks);
-    assert!(ended.iter().all(|(code, _)| *code == Some(0)), "{ended:?}");
-    same(&dir.join("job/whole"), &alone);
+    same(&dir.join("job/whole"), &alone(dir));
     let whole = manifest(&dir.join("job/whole"));
     assert!(whole["host"].get("skew.start_ns").is_none(), "one sender");
     assert_eq!(whole["host"]["rank-1.start.by"], "--start-at");

@@ -40,6 +40,7 @@ impl Shell {
             .arg(format!("{}exec 2>&1\n{script}", self.prelude))
             .current_dir(folder)
             .env("PATH", path)
+            .env("LC_ALL", "C.UTF-8")
             // Tests may run as root, on few cores.
             .envs(
                 ["OMPI_ALLOW_RUN_AS_ROOT", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "OMPI_MCA_rmaps_base_oversubscribe"]

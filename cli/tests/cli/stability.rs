@@ -247,7 +247,7 @@ queue = "fifo"
 slots = 512
 [transport]
 kind = "ring"
-linger = "50ms"
+linger = "200ms"
 tap = "tap.pcapng"
 "#;
 

@@ -154,10 +154,10 @@ fn receive_all(to: &mut dyn Wire, count: u64, max: usize, seen: &AtomicU64) {
     }
 }
 
-/// Receives until nothing has arrived for a while; returns the number of frames.
+/// Receives until nothing has arrived for as long as a busy host lets the kernel's threads wait; returns the number of frames.
 pub fn drain(to: &mut dyn Wire, each: &mut dyn FnMut(&[u8])) -> u64 {
     let (mut got, mut idle) = (0, 0);
-    while idle < 5 {
+    while idle < 15 {
         to.wait(20_000_000).expect("waits");
         let more = to.receive(64, &mut |arrival| each(arrival.bytes)).expect("receives").frames;
         idle = if more == 0 { idle + 1 } else { 0 };
