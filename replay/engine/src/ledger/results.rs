@@ -7,7 +7,7 @@ use std::collections::HashSet;
 
 use pktgen_core::record::{Book, PacketId, SumOk};
 
-use super::chains::{Chains, Group, Step};
+use super::chains::{Chains, Step};
 use super::fates::{Fate, FateCounts};
 use super::{Carried, DuePacket, PayloadValues, Receipt};
 use crate::endpoint::overflow::Overflow;
@@ -16,6 +16,19 @@ use crate::endpoint::{Content, Registers, ScalingError};
 /// Maximum number of choices of workers that are tried for a partial result.
 const CHOICES_MAX: u64 = 256;
 
+/// The members of a result in the books, compared with its header.
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum Composition {
+    /// Contributions to its block, one of each worker, as many as its header says.
+    Right,
+    /// Such contributions, and not as many.
+    Miscounted,
+    /// Some are of other blocks, or a worker is in it twice.
+    Mixed,
+    /// All are of other blocks.
+    OtherBlock,
+}
+
 /// The account of results.
 pub(super) struct Results {
     chains: Chains,
@@ -23,10 +36,11 @@ pub(super) struct Results {
     /// Buffers for a sum of contributions and its members.
     sums: Vec<i32>,
     members: Vec<PacketId>,
-    /// Results that arrived and have members of several blocks.
+    /// Results that arrived and are [`Composition::Mixed`].
     mixed: HashSet<PacketId>,
-    /// Workers of these members.
-    workers: Vec<u32>,
+    /// Number of judged results, and by worker the last of them that it is in.
+    judged: u64,
+    last_in: Vec<u64>,
     /// Errors of scaling.
     error: ScalingError,
     overflow: Overflow,
@@ -41,7 +55,8 @@ impl Results {
             sums,
             members: Vec::new(),
             mixed: HashSet::new(),
-            workers: Vec::new(),
+            judged: 0,
+            last_in: vec![0; workers],
             error: ScalingError::default(),
             overflow: Overflow::default(),
         }
@@ -70,45 +85,56 @@ impl Results {
     /// Records the first arrival of a result under this header. One with members of other blocks than the header's, or with a worker twice, is
     /// wrong, also if it is their sum: a switch that compares no numbers adds late packets to the sums of others, and answers them with these.
     pub(super) fn received(&mut self, receipt: &Receipt, counts: &mut FateCounts) -> SumOk {
-        if self.mixed.contains(&receipt.packet) {
-            return SumOk::No;
-        }
         let packet = self.sent_as(receipt.packet, receipt.count);
-        let is_of_block = |member: PacketId| member.seq() == receipt.seq;
-        let Some(group) = self.chains.group(packet) else {
-            // The result of another block, which arrived before under its own header.
-            if !is_of_block(packet) {
-                return SumOk::No;
+        let right = match self.judge(packet, receipt) {
+            None if packet.seq() == receipt.seq && !self.mixed.contains(&receipt.packet) => {
+                counts.strangers += 1;
+                return SumOk::Unknown;
             }
-            counts.strangers += 1;
-            return SumOk::Unknown;
-        };
-        let elements = self.add_up(group);
-        let of_block = self.members.iter().filter(|member| is_of_block(**member)).count();
-        if of_block == 0 {
-            // The same, before it arrives under its own header, which decides the fate of its members.
-            return SumOk::No;
-        }
-        let right = if of_block < self.members.len() || self.has_worker_twice() {
-            self.mixed.insert(receipt.packet);
-            Some(false)
-        } else {
-            self.error.add(self.content.error(&self.members, &self.sums[..elements]));
-            match u32::from(receipt.count) == group.count {
-                true => self.is_right(elements, &receipt.carried),
-                false => Some(false),
+            // A copy, or the result of another block: the arrival under its own header, before or after, decides the fate of its members.
+            None | Some(Composition::OtherBlock) => return SumOk::No,
+            Some(Composition::Mixed) => {
+                self.mixed.insert(receipt.packet);
+                Some(false)
+            }
+            Some(composition) => {
+                let elements = self.add();
+                self.error.add(self.content.error(&self.members, &self.sums[..elements]));
+                match composition == Composition::Right {
+                    true => self.is_right(elements, &receipt.carried),
+                    false => Some(false),
+                }
             }
         };
         self.end(packet, Fate::Delivered, counts);
         SumOk::of(right)
     }
 
-    /// Returns whether two of the members just added up are of one worker.
-    fn has_worker_twice(&mut self) -> bool {
-        self.workers.clear();
-        self.workers.extend(self.members.iter().map(|member| member.worker()));
-        self.workers.sort_unstable();
-        self.workers.windows(2).any(|two| two[0] == two[1])
+    /// Judges the members of a result by its header, and sets `members` to those expected: contributions to its block, one of each of its
+    /// workers. Returns `None` if it is not under way.
+    fn judge(&mut self, packet: PacketId, receipt: &Receipt) -> Option<Composition> {
+        let group = self.chains.group(packet)?;
+        self.members.clear();
+        self.judged += 1;
+        let mut of_block = 0;
+        for member in self.chains.members(group) {
+            let (worker, is_of_block) = (member.worker(), member.seq() == receipt.seq);
+            of_block += u32::from(is_of_block);
+            let last = &mut self.last_in[worker as usize];
+            if *last != self.judged {
+                *last = self.judged;
+                self.members.push(if is_of_block { member } else { PacketId::new(worker, receipt.seq, 0) });
+            }
+        }
+        Some(if of_block == 0 {
+            Composition::OtherBlock
+        } else if of_block < group.count || self.members.len() < group.count as usize {
+            Composition::Mixed
+        } else if group.count != u32::from(receipt.count) {
+            Composition::Miscounted
+        } else {
+            Composition::Right
+        })
     }
 
     /// Returns whether a packet carries the sum of the members just added up; `None` if it cannot be known.
@@ -197,15 +223,7 @@ impl Results {
     /// Returns the expected content of a result: contributions of its block, one of each of its workers, also if it holds others.
     pub(super) fn expected(&mut self, receipt: &Receipt) -> Option<DuePacket> {
         let packet = self.sent_as(receipt.packet, receipt.count);
-        let group = self.chains.group(packet)?;
-        let of_block = |member: PacketId| match member.seq() == receipt.seq {
-            true => member,
-            false => PacketId::new(member.worker(), receipt.seq, 0),
-        };
-        self.members.clear();
-        self.members.extend(self.chains.members(group).map(of_block));
-        let mut workers = HashSet::new();
-        self.members.retain(|member| workers.insert(member.worker()));
+        self.judge(packet, receipt)?;
         let elements = self.add();
         Some(self.added(elements))
     }
@@ -218,13 +236,6 @@ impl Results {
 
     fn added(&self, elements: usize) -> DuePacket {
         DuePacket { members: self.members.clone(), values: PayloadValues::Integers(self.sums[..elements].to_vec()) }
-    }
-
-    /// Adds up the contributions of a group; returns their number of elements.
-    fn add_up(&mut self, group: Group) -> usize {
-        self.members.clear();
-        self.members.extend(self.chains.members(group));
-        self.add()
     }
 
     /// Adds up the first transmission under way of each of these workers; `None` if one has none.
@@ -423,6 +434,26 @@ mod tests {
             let balance = total(&ledger.close());
             assert_eq!((balance.delivered_merged, balance.in_flight, balance.unknown), (2, 0, 0));
         }
+    }
+
+    /// With a worker twice a result is wrong, also if it is the sum of as many members as its header says.
+    #[test]
+    fn results_with_a_worker_twice_are_wrong() {
+        let id = |worker, attempt| PacketId::new(worker, 5, attempt);
+        let members = [id(0, 0), id(1, 0), id(1, 1)];
+        let sum = 5i32.to_be_bytes();
+        let result = whole(members[0], 3, &sum);
+        let mut ledger = ledger(&members, &members);
+        let due = ledger.expected(&result).expect("members");
+        assert_eq!((&due.members[..], due.values), (&members[..2], PayloadValues::Integers(vec![3])));
+        assert_eq!([ledger.received(&result), ledger.received(&result)], [SumOk::No; 2], "and so is a copy");
+        assert_eq!((ledger.strangers(), total(&ledger.close()).delivered_merged), (0, 3));
+        // Workers are told apart result by result.
+        let mut ledger = self::ledger(&members, &members[..2]);
+        let sum = 3i32.to_be_bytes();
+        assert_eq!(ledger.received(&whole(members[0], 2, &sum)), SumOk::Yes);
+        let alone = 2i32.to_be_bytes();
+        assert_eq!(ledger.received(&whole(members[2], 1, &alone)), SumOk::Yes);
     }
 
     /// The result of block 6 in answers to requests for that of block 0: it arrives with its own header only.
