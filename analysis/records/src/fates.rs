@@ -8,7 +8,7 @@ mod tally;
 mod unseen;
 
 use pktgen_core::index::NOWHERE;
-use pktgen_core::record::{Action, Family, NO_CLUSTER, PacketId, Reason};
+use pktgen_core::record::{Action, Family, Manifest, NO_CLUSTER, PacketId, Reason};
 
 use crate::column::NumberList;
 use crate::columns::{BookColumns, NO_PACKET, ReceivedColumns};
@@ -117,6 +117,8 @@ pub(crate) struct End {
 pub(crate) struct Resolver {
     pub(crate) packets: PacketTable,
     family: Family,
+    /// Whether ids of results are exact, as in virtual time.
+    exact: bool,
     keyed: Keyed,
     /// Time in devices, from arrival to departure, one entry per packet and device passed, in ps.
     pub(crate) device_ps: NumberList,
@@ -133,12 +135,13 @@ pub(crate) struct Resolver {
 }
 
 impl Resolver {
-    /// Creates a resolver after all packets have been read.
-    pub(crate) fn new(packets: PacketTable, family: Family) -> Resolver {
+    /// Creates a resolver after all packets have been read; `exact` says whether results name their transmissions.
+    pub(crate) fn new(packets: PacketTable, family: Family, exact: bool) -> Resolver {
         let contradictions = packets.twice();
         Resolver {
             packets,
             family,
+            exact,
             keyed: Keyed::default(),
             device_ps: NumberList::default(),
             duplicates: 0,
@@ -147,6 +150,11 @@ impl Resolver {
             ends: None,
             now: 0,
         }
+    }
+
+    /// Creates a resolver of a run.
+    pub(crate) fn of(packets: PacketTable, manifest: &Manifest) -> Resolver {
+        Resolver::new(packets, manifest.family(), !manifest.is_real_time())
     }
 
     /// Enables recording of how packets end.
@@ -342,9 +350,9 @@ impl Resolver {
     fn received(&mut self, received: &ReceivedColumns, row: usize) -> Option<u32> {
         let (id, count) = (received.packet[row], received.count[row]);
         let packet = match self.family {
-            // A result does not contain which transmission of a packet it includes.
-            Family::Results => self.named(self.sent_as(id, count)),
-            Family::Updates | Family::Pairs => self.named(id),
+            // On a wire a result does not contain which transmission of a packet it includes.
+            Family::Results if !self.exact => self.named(self.sent_as(id, count)),
+            Family::Results | Family::Updates | Family::Pairs => self.named(id),
         }?;
         if !self.keyed.is_opener(packet as usize) {
             self.deliver(packet, count, is_update(received.cluster[row]));

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use pktgen_core::record::{Balance, Manifest};
+use pktgen_core::record::Balance;
 use proptest::prelude::*;
 
 use super::*;
@@ -107,10 +107,18 @@ struct Told {
 
 const WORKERS: usize = 4;
 
-fn ours(records: &Records, manifest: &Manifest, family: Family, unseen: bool) -> Told {
+/// How a history is read: the family of its account, whether its device keeps no books, and whether results name their transmissions.
+#[derive(Debug, Clone, Copy)]
+struct Reading {
+    family: Family,
+    unseen: bool,
+    exact: bool,
+}
+
+fn ours(records: &Records, manifest: &Manifest, Reading { family, unseen, exact }: Reading) -> Told {
     let mut packets = PacketTable::default();
     packets.read(&records.sent).unwrap();
-    let mut resolver = Resolver::new(packets, family);
+    let mut resolver = Resolver::new(packets, family, exact);
     let unseen = unseen.then(|| Unseen::of(manifest));
     if unseen.is_none() {
         resolver.read_books(&records.books);
@@ -136,10 +144,10 @@ fn ours(records: &Records, manifest: &Manifest, family: Family, unseen: bool) ->
     }
 }
 
-fn theirs(records: &Records, manifest: &Manifest, family: Family, unseen: bool) -> Told {
+fn theirs(records: &Records, manifest: &Manifest, Reading { family, unseen, exact }: Reading) -> Told {
     let fates = match unseen {
         true => Fates::resolve_unseen(records, manifest, family),
-        false => Fates::resolve_as(records, family),
+        false => Fates::resolve_as(records, family, exact),
     };
     let sent = &records.sent;
     let id = |row: u32| {
@@ -245,9 +253,10 @@ proptest! {
             [(Family::Updates, false), (Family::Results, false), (Family::Results, true), (Family::Pairs, false)]
         {
             manifest.unseen = Some(pktgen_core::record::Unseen { at_server, ..Default::default() });
-            for unseen in [false, true] {
-                let told = ours(&story.records, &manifest, family, unseen);
-                prop_assert_eq!(told, theirs(&story.records, &manifest, family, unseen), "{:?} {}", family, unseen);
+            for (unseen, exact) in [(false, false), (false, true), (true, false)] {
+                let reading = Reading { family, unseen, exact };
+                let told = ours(&story.records, &manifest, reading);
+                prop_assert_eq!(told, theirs(&story.records, &manifest, reading), "{:?}", reading);
             }
         }
     }

@@ -36,12 +36,12 @@ pub struct Fates {
 impl Fates {
     /// Resolves the fates of `records`.
     pub fn resolve(records: &Records) -> Fates {
-        Fates::resolve_as(records, if has_sums_by_key(records) { Family::Pairs } else { Family::Updates })
+        Fates::resolve_as(records, if has_sums_by_key(records) { Family::Pairs } else { Family::Updates }, true)
     }
 
-    /// Resolves the fates of a run whose account is about `family`.
-    pub(crate) fn resolve_as(records: &Records, family: Family) -> Fates {
-        let mut resolver = Resolver::new(records, family);
+    /// Resolves the fates of a run whose account is about `family`; `exact` says whether results name their transmissions.
+    pub(crate) fn resolve_as(records: &Records, family: Family, exact: bool) -> Fates {
+        let mut resolver = Resolver::new(records, family, exact);
         resolver.read_books(records);
         resolver.read_received(records);
         resolver.fates
@@ -135,12 +135,14 @@ struct Resolver {
     /// Whether a packet is background traffic.
     plain: Vec<bool>,
     family: Family,
+    /// Whether ids of results are exact, as in virtual time.
+    exact: bool,
     keyed: Keyed,
     fates: Fates,
 }
 
 impl Resolver {
-    fn new(records: &Records, family: Family) -> Resolver {
+    fn new(records: &Records, family: Family, exact: bool) -> Resolver {
         let sent = &records.sent;
         let n = sent.worker.len();
         let mut index = index::with_room(n);
@@ -161,6 +163,7 @@ impl Resolver {
             arrival: vec![None; n],
             plain: sent.cluster.iter().map(|cluster| !is_update(*cluster)).collect(),
             family,
+            exact,
             keyed: Keyed::default(),
             fates,
         }
@@ -318,9 +321,9 @@ impl Resolver {
         self.fates.member_start.push(0);
         for row in 0..received.packet.len() {
             let packet = match self.family {
-                // A result does not contain which transmission of a packet it includes.
-                Family::Results => self.named(self.sent_as(received.packet[row], received.count[row])),
-                Family::Updates | Family::Pairs => self.named(received.packet[row]),
+                // On a wire a result does not contain which transmission of a packet it includes.
+                Family::Results if !self.exact => self.named(self.sent_as(received.packet[row], received.count[row])),
+                Family::Results | Family::Updates | Family::Pairs => self.named(received.packet[row]),
             };
             self.fates.received_packet.push(packet.map_or(NOWHERE, |packet| packet as u32));
             match packet {

@@ -67,7 +67,7 @@ impl Pass<'_> {
 
     fn once(&self, meters: &mut Meters) -> Result<Found> {
         let mut learning = learning::Pass::new(self.manifest);
-        let mut resolver = Resolver::new(self.packets(meters, &mut learning)?, self.manifest.family());
+        let mut resolver = Resolver::of(self.packets(meters, &mut learning)?, self.manifest);
         let file = Shared::default();
         let unseen = self.manifest.external.is_some().then(|| Unseen::of(self.manifest));
         if unseen.is_none() {

@@ -49,7 +49,12 @@ pub enum Subject {
         named: bool,
     },
     /// Contributions to results, which can be recomputed.
-    Results(Box<dyn Content>),
+    Results {
+        /// The contributions.
+        content: Box<dyn Content>,
+        /// Whether ids of results are exact, as in virtual time: on a wire a result may not name its transmission.
+        exact: bool,
+    },
     /// Pairs that a switch sums by key, and its adder.
     Pairs(Box<dyn Pairs>, Adder),
 }
@@ -59,7 +64,7 @@ impl Subject {
     pub fn family(&self) -> Family {
         match self {
             Subject::Updates { .. } => Family::Updates,
-            Subject::Results(_) => Family::Results,
+            Subject::Results { .. } => Family::Results,
             Subject::Pairs(..) => Family::Pairs,
         }
     }
@@ -221,7 +226,7 @@ impl Ledger {
             Subject::Updates { elements, goal, named } => {
                 Account::Updates(Updates::new(workers, elements, goal, named, matches!(evidence, Evidence::Books)))
             }
-            Subject::Results(content) => Account::Results(Results::new(workers, content)),
+            Subject::Results { content, exact } => Account::Results(Results::new(workers, content, exact)),
             Subject::Pairs(pairs, adder) => Account::Pairs(PairSums::new(workers, pairs, adder)),
         };
         let black_box = match evidence {

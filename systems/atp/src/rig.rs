@@ -222,7 +222,7 @@ fn run(setup: &Setup) -> BTreeMap<&'static str, u64> {
         order: 0,
         random: Seed(setup.seed).stream("network", 0, 0),
         pool: Pool::new(UDP_FRAME_BYTES, 64),
-        ledger: Ledger::open(facts.workers.len(), Subject::Results(content), Evidence::Books),
+        ledger: Ledger::open(facts.workers.len(), Subject::Results { content, exact: true }, Evidence::Books),
         ports: (0..=facts.workers.len() as u32).map(port).collect(),
         books: Books::default(),
         wrong: 0,

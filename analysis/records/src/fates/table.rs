@@ -25,7 +25,7 @@ pub fn frames(run: &RunData, each: &mut dyn FnMut(DataFrame) -> Result<()>) -> R
     };
     let mut packets = PacketTable::default();
     streams.sent(&mut |sent, _| packets.read(sent))?;
-    let mut resolver = Resolver::new(packets, run.manifest.family()).with_ends();
+    let mut resolver = Resolver::of(packets, &run.manifest).with_ends();
     let unseen = run.manifest.external.is_some().then(|| Unseen::of(&run.manifest));
     if unseen.is_none() {
         streams.books(&mut |books, _| {

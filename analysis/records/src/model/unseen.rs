@@ -11,7 +11,7 @@ use pktgen_core::index::NOWHERE;
 impl Fates {
     /// Resolves the fates of a run whose device was hardware.
     pub(crate) fn resolve_unseen(records: &Records, manifest: &Manifest, family: Family) -> Fates {
-        let mut resolver = Resolver::new(records, family);
+        let mut resolver = Resolver::new(records, family, true);
         let unseen = Unseen::of(manifest);
         resolver.fates.member_start.push(0);
         for row in 0..records.received.packet.len() {

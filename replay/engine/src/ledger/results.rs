@@ -33,6 +33,8 @@ enum Composition {
 pub(super) struct Results {
     chains: Chains,
     content: Box<dyn Content>,
+    /// Whether the id of a result names its transmission.
+    exact: bool,
     /// Buffers for a sum of contributions and its members.
     sums: Vec<i32>,
     members: Vec<PacketId>,
@@ -47,11 +49,12 @@ pub(super) struct Results {
 }
 
 impl Results {
-    pub(super) fn new(workers: usize, content: Box<dyn Content>) -> Self {
+    pub(super) fn new(workers: usize, content: Box<dyn Content>, exact: bool) -> Self {
         let sums = vec![0; content.elements()];
         Results {
             chains: Chains::new(workers),
             content,
+            exact,
             sums,
             members: Vec::new(),
             mixed: HashSet::new(),
@@ -149,8 +152,11 @@ impl Results {
     }
 
     /// Returns the transmission contained in a result: on a wire a result does not name the attempt; it is the one that
-    /// has as many members as the result. Others may be under way, too, if a network lost them unseen.
+    /// has as many members as the result. Others may be under way, too, if a network lost them unseen. An exact id names it.
     fn sent_as(&mut self, packet: PacketId, count: u16) -> PacketId {
+        if self.exact {
+            return packet;
+        }
         let mut lone = None;
         for attempt in packet.attempt()..=u8::MAX {
             let id = PacketId::new(packet.worker(), packet.seq(), attempt);
@@ -349,7 +355,7 @@ mod tests {
     fn partial_sums_that_may_have_left_32_bits_are_undecided_where_registers_saturate() {
         let is_right = |each: i32, count: u16, value: i32| {
             let bytes = value.to_be_bytes();
-            let mut results = super::Results::new(4, Box::new(Large(each)));
+            let mut results = super::Results::new(4, Box::new(Large(each)), false);
             results.is_sum_of_some(&[0, 1, 2, 3], &whole(PacketId::new(0, 5, 0), count, &bytes))
         };
         let large = i32::MAX - 1;
@@ -360,11 +366,18 @@ mod tests {
     }
 
     fn ledger(packets: &[PacketId], members: &[PacketId]) -> Ledger {
-        let mut ledger = Ledger::open(3, Subject::Results(Box::new(Numbers)), Evidence::Books);
+        ledger_of(packets, &[members], false)
+    }
+
+    /// Returns a ledger in which `packets` were sent and those of each group were merged into its first.
+    fn ledger_of(packets: &[PacketId], groups: &[&[PacketId]], exact: bool) -> Ledger {
+        let mut ledger = Ledger::open(3, Subject::Results { content: Box::new(Numbers), exact }, Evidence::Books);
         packets.iter().for_each(|packet| ledger.sent(*packet, None, &[]));
-        for packet in &members[1..] {
-            let (packet_in, packet_out) = (*packet, Some(members[0]));
-            ledger.book(&Book { t: 0, node: 0, packet_in, action: Action::Merged, packet_out, reason: None });
+        for members in groups {
+            for packet in &members[1..] {
+                let (packet_in, packet_out) = (*packet, Some(members[0]));
+                ledger.book(&Book { t: 0, node: 0, packet_in, action: Action::Merged, packet_out, reason: None });
+            }
         }
         ledger
     }
@@ -381,6 +394,27 @@ mod tests {
         assert_eq!(one.strangers(), 0);
     }
 
+    /// In virtual time a result names its transmission. Another one of the same number, with as many members as the header says, is that of
+    /// another sum, whose result is still to come.
+    #[test]
+    fn exact_ids_are_not_replaced() {
+        let id = |worker, attempt| PacketId::new(worker, 5, attempt);
+        let (twice, next) = ([id(0, 0), id(1, 0), id(1, 1)], [id(0, 1), id(2, 0)]);
+        let sent = [twice.as_slice(), &next].concat();
+        let sums = [5i32, 4].map(i32::to_be_bytes);
+        let verdicts = |exact: bool| {
+            let mut ledger = ledger_of(&sent, &[&twice, &next], exact);
+            let results = [whole(twice[0], 2, &sums[0]), whole(next[0], 2, &sums[1])];
+            let due = results.map(|result| ledger.expected(&result).map(|due| due.members));
+            let verdicts = results.map(|result| ledger.received(&result));
+            (due, verdicts, ledger.strangers(), total(&ledger.close()).in_flight)
+        };
+        let [due, rest] = [Some(twice[..2].to_vec()), Some(next.to_vec())];
+        assert_eq!(verdicts(true), ([due, rest.clone()], [SumOk::No, SumOk::Yes], 0, 0));
+        // On a wire the first of both names may be that of either sum.
+        assert_eq!(verdicts(false), ([rest.clone(), rest], [SumOk::No, SumOk::Unknown], 1, 3));
+    }
+
     #[test]
     fn a_partial_result_is_right_if_it_is_of_any_so_many_workers() {
         use super::{Results, any_choice, choices};
@@ -392,7 +426,7 @@ mod tests {
                 assert_eq!(all.len() as u64, wanted);
             }
         }
-        let mut results = Results::new(70, Box::new(Numbers));
+        let mut results = Results::new(70, Box::new(Numbers), false);
         let workers: Vec<u32> = (0..6).collect();
         for count in 1..=5u16 {
             // The numbers of workers are 1 to 6: any sum between the least and the largest of `count` of them.

@@ -467,7 +467,7 @@ mod tests {
         let workers = Population { cluster_of: vec![0, 0, 1], moves: Vec::new() };
         let mut ledger = Ledger::open(
             3,
-            Subject::Results(Box::new(Numbers)),
+            Subject::Results { content: Box::new(Numbers), exact: false },
             Evidence::Nothing { workers: &workers, merges: true, at_server: false },
         );
         for (worker, seq) in [(0, 0), (1, 0), (0, 1), (1, 1), (2, 0), (0, 2), (1, 2), (0, 3), (1, 3)] {
@@ -495,7 +495,8 @@ mod tests {
     fn single_packets_at_a_server_deliver_themselves() {
         let workers = Population { cluster_of: vec![0, 0], moves: Vec::new() };
         let nothing = Evidence::Nothing { workers: &workers, merges: true, at_server: true };
-        let mut ledger = Ledger::open(2, Subject::Results(Box::new(Numbers)), nothing);
+        let subject = Subject::Results { content: Box::new(Numbers), exact: false };
+        let mut ledger = Ledger::open(2, subject, nothing);
         for (worker, seq) in [(0, 0), (1, 0), (0, 1), (1, 1)] {
             ledger.sent(id(worker, seq), None, &[]);
         }

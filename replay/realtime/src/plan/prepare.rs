@@ -150,7 +150,8 @@ fn planned(catalogue: &'static Catalogue, mut document: Document, seed: u64, sha
     let frame_bytes = largest(declared.frame_bytes, (frame_max, answer as usize), facts.protocol, &mut transport);
     let DeviceSet { devices, changes, mut remarks, launch, probing } =
         read_devices(catalogue, &mut document, (&topology, &routes), &facts, frame_bytes, &mut declared)?;
-    let subject = subject(payloads, updates(&facts, frame_max, capture.goal, &transport), &devices, &mut remarks);
+    let updates = updates(&facts, frame_max, capture.goal, &transport);
+    let subject = subject(payloads, updates, &facts, &devices, &mut remarks);
     document.finish(SECTIONS)?;
     let spec = Spec {
         catalogue,
@@ -260,14 +261,20 @@ fn updates(facts: &Facts, frame_max: usize, goal_of: Option<u32>, transport: &Tr
 }
 
 /// Returns the subject of the account: `updates`, with a note if they lose their ids on the way to the server, or
-/// payloads that can be recomputed.
-fn subject(payloads: Payloads, updates: Subject, devices: &[Option<Device>], remarks: &mut Vec<Note>) -> Subject {
+/// payloads that can be recomputed. Ids are exact where no frame is read from a wire.
+fn subject(
+    payloads: Payloads,
+    updates: Subject,
+    facts: &Facts,
+    devices: &[Option<Device>],
+    remarks: &mut Vec<Note>,
+) -> Subject {
     match payloads {
         Payloads::Updates => {
             remarks.extend(matches!(updates, Subject::Updates { named: false, .. }).then_some(Note::Headless {}));
             updates
         }
-        Payloads::Results(content) => Subject::Results(content),
+        Payloads::Results(content) => Subject::Results { content, exact: !facts.real_time },
         Payloads::Pairs(pairs) => Subject::Pairs(pairs, adder(devices)),
     }
 }
