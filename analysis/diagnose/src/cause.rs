@@ -169,7 +169,7 @@ causes! {
         by "every packet holds one update, although more was sent than came",
         do "the device must know the workers (tables), and its output must be slower than what is sent";
     WORKER_NOT_MERGED = "worker_not_merged" in Device, "updates of some workers are never merged, and those of others are",
-        by "packets of these workers hold one update each",
+        by "packets of these workers hold one update each, also those that met in the queue",
         do "write their addresses into the table that names clusters: pktgen device plan";
     WRONG_CLUSTER = "wrong_cluster" in Device, "updates of different clusters are merged with each other",
         by "a packet whose payload is the sum of updates of several clusters",

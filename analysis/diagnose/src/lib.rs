@@ -28,6 +28,7 @@ mod kept;
 mod known;
 mod links;
 mod loss;
+mod meetings;
 mod merging;
 mod partial;
 mod repeats;

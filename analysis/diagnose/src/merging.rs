@@ -1,6 +1,6 @@
 //! Devices that merge updates under load: finds that none are merged, that some workers' never are, and that answers do not come back.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use pktgen_core::Result;
 use pktgen_core::record::NO_CLUSTER;
@@ -14,11 +14,10 @@ use crate::evidence::Evidence;
 use crate::finding::{CauseFound, Certainty, EvidenceItem};
 use crate::floats;
 use crate::links::LostOnLinks;
+use crate::meetings::meetings;
 
 /// Minimum number of packets for a statement.
 const FEW: u64 = 20;
-/// Logarithm of the probability below which something is not considered chance.
-const NO_ACCIDENT: f64 = -16.0;
 /// Packets of several updates explain losses if they hold at least one in this many of the missing updates.
 const HELD_SHARE: u64 = 4;
 
@@ -32,6 +31,19 @@ struct Share {
     sent: u64,
     alone: u64,
     merged: u64,
+}
+
+/// Packets of one update, and how many of them met one of another worker of their cluster in the queue.
+struct Met {
+    packets: u64,
+    met: u64,
+}
+
+impl Met {
+    /// Whether more of them met another than by the lateness of hosts, which makes packets of workers that are merged seem to have met one.
+    fn is_above(&self, merged: &Met) -> bool {
+        2 * self.met * (merged.packets + 1) > 3 * self.packets * (merged.met + 1)
+    }
 }
 
 /// Finds problems of merging; `on_links` frames were lost on links, as shown by counters of their ends.
@@ -67,7 +79,6 @@ pub(crate) fn look(
     if merged == 0 {
         return Ok(());
     }
-    let others = |own: &Share| (merged - own.merged) as f64 / ((came - own.alone - own.merged) as f64).max(1.0);
     // The only worker of a cluster whose packets arrive has nothing to be merged with.
     let comes = |other: &Share| other.alone + other.merged > 0;
     let stays = |own: &Share| own.worker.is_none_or(|worker| !moved.contains(&worker));
@@ -75,19 +86,15 @@ pub(crate) fn look(
         other.who != own.who && other.cluster == own.cluster && comes(other) && stays(other)
     };
     let has_mates = |own: &Share| stays(own) && (own.cluster.is_none() || shares.iter().any(|other| mate(own, other)));
-    // Where only addresses tell workers apart, none is said to be left out: with constant gaps a worker may never meet a mate, whom lanes show
-    // in no sum either.
-    let named = crossing.is_some() || evidence.text("transport", "on_wire") != "strict";
-    let mut never: Vec<_> = shares
-        .iter()
-        .filter(|own| {
-            named
-                && has_mates(own)
-                && own.merged == 0
-                && own.alone >= FEW
-                && own.alone as f64 * (1.0 - others(own)).max(1e-3).ln() < NO_ACCIDENT
-        })
-        .collect();
+    let mut never: Vec<_> = shares.iter().filter(|own| own.merged == 0 && own.alone >= FEW && has_mates(own)).collect();
+    // A worker may never meet a mate, as with constant gaps.
+    let met = if never.is_empty() { HashMap::new() } else { meetings(evidence, &moved) };
+    let met = |own: &Share| own.worker.and_then(|worker| met.get(&worker)).copied().unwrap_or(0);
+    let met_in_cluster = |own: &Share| {
+        let others = shares.iter().filter(|other| other.merged == 0 && other.cluster == own.cluster);
+        others.map(met).sum::<u64>()
+    };
+    never.retain(|own| met(own) > 0 && met_in_cluster(own) >= FEW);
     // Packets name the worker of their newest member: one that is always an older member is merged, too.
     if !never.is_empty()
         && let Some(merged) = floats::workers_of_members(evidence, 2)?
@@ -95,7 +102,13 @@ pub(crate) fn look(
         never.retain(|own| own.worker.is_none_or(|worker| !merged.contains(&worker)));
     }
     if !never.is_empty() {
-        found.push(not_merged(&never, (merged, came)));
+        let met = |shares: &[&Share]| Met {
+            packets: shares.iter().map(|own| own.alone).sum(),
+            met: shares.iter().map(|own| met(own)).sum(),
+        };
+        let others: Vec<&Share> = shares.iter().filter(|own| own.merged > 0).collect();
+        let is_sure = !evidence.is_real() || met(&never).is_above(&met(&others));
+        found.push(not_merged(&never, met(&never), (merged, came), is_sure));
     }
     let mean = came as f64 / shares.len().max(1) as f64;
     let gone: Vec<_> =
@@ -105,16 +118,19 @@ pub(crate) fn look(
     Ok(())
 }
 
-/// Returns the cause of workers whose updates are `never` merged, while so many of all packets hold several.
-fn not_merged(never: &[&Share], (merged, came): (u64, u64)) -> CauseFound {
-    let packets: u64 = never.iter().map(|own| own.alone).sum();
+/// Returns the cause of workers whose updates are `never` merged, though some met others, while so many of all packets hold several.
+fn not_merged(never: &[&Share], Met { packets, met }: Met, (merged, came): (u64, u64), is_sure: bool) -> CauseFound {
     let names = never.iter().map(|own| own.who.as_str()).collect::<Vec<_>>().join(", ");
-    let says = format!("all {packets} packets of {names} hold one update; {merged} of {came} packets hold several");
+    let says = format!(
+        "all {packets} packets of {names} hold one update, and {met} of them were in the queue with another of their cluster; {merged} of {came} \
+         packets hold several"
+    );
     let proofs = vec![
         EvidenceItem::new("received.parquet", says),
         EvidenceItem::new("device table", format!("the cluster of {names}")),
     ];
-    CauseFound::new(&WORKER_NOT_MERGED, Certainty::Certain, packets, proofs)
+    let certainty = if is_sure { Certainty::Certain } else { Certainty::Possible };
+    CauseFound::new(&WORKER_NOT_MERGED, certainty, packets, proofs)
 }
 
 /// Whether lanes prove sums of several updates: a device may leave the number in packets at 1.
@@ -376,23 +392,30 @@ mod tests {
     use super::*;
     use crate::evidence::manifest;
 
-    /// Returns the causes if worker 0 is merged with nobody, and 1 and 3 with others.
-    fn causes(config: &str) -> Vec<&'static str> {
+    /// Returns the causes if worker 0 is merged with nobody, and 1 and 3 with others. Workers send so long after each other, every 1000 ps; one
+    /// in eight packets takes 5 ps, and the others 50.
+    fn causes_of(config: &str, behind: i64) -> Vec<(&'static str, Certainty)> {
         let mut manifest = manifest(&[0, 0, 1, 1]);
         manifest.config = config.to_owned();
         let mut evidence = Evidence::of(std::path::Path::new(""), manifest);
         for (worker, seq) in (0..4).flat_map(|worker| (0..40).map(move |seq| (worker, seq))) {
-            evidence.sent.packet.push(PacketId::new(worker, seq, 0));
-            evidence.sent.sent_ps.push(Some(i64::from(seq)));
+            let (packet, sent) = (PacketId::new(worker, seq, 0), i64::from(seq) * 1000 + i64::from(worker) * behind);
+            evidence.sent.packet.push(packet);
+            evidence.sent.sent_ps.push(Some(sent));
             if worker != 2 {
-                evidence.arrived.recv_ps.push(i64::from(seq));
-                evidence.arrived.packet.push(Some(PacketId::new(worker, seq, 0)));
+                evidence.arrived.recv_ps.push(sent + if seq % 8 == 0 { 5 } else { 50 });
+                evidence.arrived.packet.push(Some(packet));
                 evidence.arrived.count.push(1 + u16::from(worker != 0));
             }
         }
+        evidence.join = crate::join::Join::new(&evidence.sent.packet, evidence.arrived.packet.iter().copied());
         let mut found = Vec::new();
         look(&evidence, None, LostOnLinks::NONE, &mut found).unwrap();
-        found.iter().map(|found| found.cause.code).collect()
+        found.iter().map(|found| (found.cause.code, found.certainty)).collect()
+    }
+
+    fn causes(config: &str) -> Vec<&'static str> {
+        causes_of(config, 10).into_iter().map(|(code, _)| code).collect()
     }
 
     /// Returns the causes if half of the updates of four workers arrive, alone, with those in `before` found first.
@@ -539,6 +562,22 @@ mod tests {
         assert_eq!(causes(compares, Certainty::Certain), ["device_drops", "not_merged"]);
         assert_eq!(causes(compares, Certainty::Likely), ["not_merged"]);
         assert_eq!(causes("", Certainty::Certain), ["not_merged"]);
+    }
+
+    /// With constant gaps a worker whose mate sends when its updates have left is never merged, and those of the other cluster are.
+    #[test]
+    fn workers_that_never_meet_a_mate_are_rightly_alone() {
+        assert_eq!(causes_of("", 10), [("worker_not_merged", Certainty::Certain)]);
+        assert_eq!(causes_of("", 45), []);
+    }
+
+    /// Of merged workers, six in thirty packets of one update seem to have met one that waited.
+    #[test]
+    fn meetings_are_more_than_those_of_lateness() {
+        let is_above = |met| Met { packets: 150, met }.is_above(&Met { packets: 30, met: 6 });
+        assert_eq!([30, 50, 51, 90].map(is_above), [false, false, true, true]);
+        assert!(Met { packets: 150, met: 20 }.is_above(&Met { packets: 30, met: 0 }));
+        assert!(!Met { packets: 150, met: 150 }.is_above(&Met { packets: 0, met: 0 }), "nothing to compare with");
     }
 
     #[test]

@@ -386,6 +386,22 @@ fn right_queues_are_not_blamed() {
     }
 }
 
+/// With equal constant gaps updates may never meet in the queue, and a right queue merges none of theirs. One that does not know two workers
+/// passes on theirs while others of their cluster wait.
+#[test]
+fn updates_that_never_meet_are_rightly_alone() {
+    for (workers, jitter, answer) in [("9", "0.0", "nothing is wrong"), ("7", "0.3", "cause: worker_not_merged")] {
+        let words = [OLAF_WORDS, &["--protocol", "olaf", "--mbps", "8", "--workers", workers]].concat();
+        let jitter = format!("schedule.jitter={jitter}");
+        let set = ["transport.on_wire=ours", "topology.rate=100Mbps", "format.lanes=true", jitter.as_str()];
+        let ran = Ran::coupled(OLAF, &words, &set);
+        ran.valid();
+        let dir = ran.dir().display().to_string();
+        let text = said(&pktgen(&[], &["diagnose", &dir], &[]).output().expect("it runs"));
+        assert!(text.starts_with(answer), "{workers} workers: {text}");
+    }
+}
+
 /// OLAF's device sends an answer to all workers of its cluster (§7), and this one to the worker that it is addressed to: right without a
 /// profile that says so.
 #[test]
