@@ -1,6 +1,6 @@
 //! Finds wrong sums of updates whose members are proved by lanes, by recomputing them from the captured contributions of workers.
 
-use std::collections::HashSet;
+use std::collections::HashMap;
 
 use pktgen_core::Result;
 use pktgen_core::arrow::array::{Array, AsArray};
@@ -89,16 +89,23 @@ pub(crate) fn look_at(evidence: &Evidence, found: &mut Vec<CauseFound>) -> Resul
     Ok(!wrong.is_empty())
 }
 
-/// Returns the workers of which packets of `least` updates or more contain one according to lanes; `None` if packets have no such lanes.
-pub(crate) fn workers_of_members(evidence: &Evidence, least: usize) -> Result<Option<HashSet<u32>>> {
+/// Returns the workers whose updates are in packets according to lanes, each with the number of updates in the largest of them; `None` if packets
+/// have no such lanes.
+pub(crate) fn workers_of_members(evidence: &Evidence) -> Result<Option<HashMap<u32, usize>>> {
     let layout = evidence.manifest.lanes.as_ref().filter(|layout| layout.proves_sums());
     let Some(layout) = layout.filter(|_| evidence.dir.join(format!("{LANES}.parquet")).exists()) else {
         return Ok(None);
     };
     let members = Heads::read(evidence)?.members(evidence, layout);
     let worker = |row: &u32| evidence.sent.packet.get(*row as usize).map(|packet| packet.worker());
-    let packets = (0..members.answers.len()).map(|row| members.of(row)).filter(|own| own.len() >= least);
-    Ok(Some(packets.flat_map(|own| own.iter().filter_map(worker)).collect()))
+    let mut largest: HashMap<u32, usize> = HashMap::new();
+    for own in (0..members.answers.len()).map(|row| members.of(row)) {
+        for worker in own.iter().filter_map(worker) {
+            let most = largest.entry(worker).or_default();
+            *most = (*most).max(own.len());
+        }
+    }
+    Ok(Some(largest))
 }
 
 /// Returns the values of every transmission that was sent, by row of `sent`; `None` if the capture contains others.

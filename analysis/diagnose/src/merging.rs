@@ -95,11 +95,13 @@ pub(crate) fn look(
         others.map(met).sum::<u64>()
     };
     never.retain(|own| met(own) > 0 && met_in_cluster(own) >= FEW);
+    let mean = came as f64 / shares.len().max(1) as f64;
+    let gone: Vec<_> =
+        shares.iter().filter(|own| own.sent >= FEW && own.alone + own.merged == 0 && mean > 16.0).collect();
+    let members = if never.is_empty() && gone.is_empty() { None } else { floats::workers_of_members(evidence)? };
     // Packets name the worker of their newest member: one that is always an older member is merged, too.
-    if !never.is_empty()
-        && let Some(merged) = floats::workers_of_members(evidence, 2)?
-    {
-        never.retain(|own| own.worker.is_none_or(|worker| !merged.contains(&worker)));
+    if let Some(members) = &members {
+        never.retain(|own| own.worker.and_then(|worker| members.get(&worker)).is_none_or(|most| *most < 2));
     }
     if !never.is_empty() {
         let met = |shares: &[&Share]| Met {
@@ -110,11 +112,8 @@ pub(crate) fn look(
         let is_sure = !evidence.is_real() || met(&never).is_above(&met(&others));
         found.push(not_merged(&never, met(&never), (merged, came), is_sure));
     }
-    let mean = came as f64 / shares.len().max(1) as f64;
-    let gone: Vec<_> =
-        shares.iter().filter(|own| own.sent >= FEW && own.alone + own.merged == 0 && mean > 16.0).collect();
     let leaks = found.iter().find(|found| found.cause == &DEVICE_DROPS).map_or(0, |found| found.explains);
-    found.extend(unknown(evidence, &shares, gone, (mean, leaks))?);
+    found.extend(unknown(evidence, &shares, gone, members.as_ref(), (mean, leaks)));
     Ok(())
 }
 
@@ -138,20 +137,21 @@ fn has_proven_sums(evidence: &Evidence) -> bool {
     evidence.manifest.unseen.as_ref().is_some_and(|unseen| unseen.smallest_error.is_some())
 }
 
-/// Finds workers whose ids are in no packet: they are unknown to the device, or others always send after them. Each of
-/// the others is named by `mean` packets; the device `leaks` this many frames by its own counters.
+/// Finds workers whose ids are in no packet: they are unknown to the device, or others always send after them, as lanes show by `members`. Each
+/// of the others is named by `mean` packets; the device `leaks` this many frames by its own counters.
 fn unknown(
     evidence: &Evidence,
     shares: &[Share],
     mut gone: Vec<&Share>,
+    members: Option<&HashMap<u32, usize>>,
     (mean, leaks): (f64, u64),
-) -> Result<Option<CauseFound>> {
+) -> Option<CauseFound> {
     if gone.is_empty() || gone.len() == shares.len() || !evidence.moved().is_empty() {
-        return Ok(None);
+        return None;
     }
     let mut certainty = Certainty::Likely;
-    if let Some(members) = floats::workers_of_members(evidence, 1)? {
-        gone.retain(|own| own.worker.is_some_and(|worker| !members.contains(&worker)));
+    if let Some(members) = members {
+        gone.retain(|own| own.worker.is_some_and(|worker| !members.contains_key(&worker)));
     } else if evidence.text("transport", "on_wire") == "strict" {
         certainty = Certainty::Possible;
     } else {
@@ -183,7 +183,7 @@ fn unknown(
         names.join(", ")
     );
     let proofs = vec![EvidenceItem::new("received.parquet", says)];
-    Ok((!names.is_empty()).then(|| CauseFound::new(&WORKER_UNKNOWN, certainty, frames, proofs)))
+    (!names.is_empty()).then(|| CauseFound::new(&WORKER_UNKNOWN, certainty, frames, proofs))
 }
 
 fn shares(evidence: &Evidence, crossing: Option<&Crossing>) -> Vec<Share> {
