@@ -214,7 +214,7 @@ fn black_box(net: &Net, folder: &Path, device: &[&str], workers: &[&str]) -> Val
     let device = serving(&net.inside("d"), "target", "libra", &folder.join("device"), &[&wire, device].concat());
     let external = ["target.kind=external", "target.profile=generic", "target.probe_timeout=60s"];
     let out = folder.join("out");
-    let output = replay(&net.inside("h"), "libra", &out, &[&wire, &external, workers].concat());
+    let output = replay(&net.inside("h"), "libra", &out, &[&wire[..], &external, workers].concat());
     assert!(matches!(output.status.code(), Some(0 | 1)), "{workers:?}: {}", said(&output));
     device.end();
     manifest(&out)
