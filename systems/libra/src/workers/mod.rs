@@ -410,6 +410,11 @@ impl SparseWorkers {
             return pool.release(frame.buffer);
         };
         self.roster.find_hearers(node, u16::from(header.job), pool.frame(frame));
+        // What reaches a host without the workers that it is addressed to is unmatched.
+        if self.roster.hearers.is_empty() {
+            host.foreign += 1;
+            return pool.release(frame.buffer);
+        }
         let (mut all, mut again) = (false, false);
         for i in 0..self.roster.hearers.len() {
             let arrival = self.hear(self.roster.hearers[i], &header, frame, pool, host);
@@ -574,10 +579,15 @@ impl Workers for SparseWorkers {
 
 #[cfg(test)]
 mod tests {
+    use pktgen_core::config::Document;
+    use pktgen_core::seed::Seed;
     use pktgen_core::topology::Population;
-    use pktgen_wire::wire::frame::group_ip;
+    use pktgen_engine::driver::admit::admit;
+    use pktgen_wire::wire::frame::{FRAME_MAX, group_ip};
+    use pktgen_workload::workload;
 
     use super::*;
+    use crate::format::{HOT_PAIR, RESULT_HEAD};
 
     #[test]
     fn what_does_not_go_to_the_port_of_workers_is_none_of_theirs() {
@@ -597,5 +607,45 @@ mod tests {
             }
         }
         assert!(known((worker_ip(1), WORKER_PORT), server, format::Kind::Push));
+    }
+
+    #[test]
+    fn what_reaches_a_host_without_its_workers_is_unmatched() {
+        let text = "[workload]\nkind = \"sparse\"\nmodel = \"custom\"\nparameters = 1000\nhot = 50\nhot_share = 0.6\n\
+            curve = \"zipf\"\npairs = 50\nworkers = 2\njobs = 2\niterations = 3\n";
+        let source = workload::open(&mut Document::parse(text, "test").unwrap(), Seed(1)).unwrap().source;
+        // Node n has worker n - 1: the first two are of job 0.
+        let facts = Facts { external: true, ..Facts::of_test(&LibraKind, source.population().clone()) };
+        let mut workers = LibraKind.open(&mut Section::of("endpoint", &[]), &facts, source).unwrap().workers;
+        let (mut pool, mut host) = (Pool::new(FRAME_MAX, 8), Host::default());
+        // Returns the unmatched frames, the rows and the acknowledgements of a packet of job 0.
+        let mut comes = |node: NodeId, ip: u32, kind: format::Kind, seq: u32| {
+            let is_sum = kind == format::Kind::Result && seq.is_multiple_of(2);
+            let mut bytes = vec![0; HEAD + HEADER + if is_sum { RESULT_HEAD + HOT_PAIR } else { 0 }];
+            Template::new((server_ip(0), PORT), (ip, WORKER_PORT), bytes.len()).emit_to_fit(&mut bytes);
+            Header { kind, attempt: 0, job: 0, seq }.emit(&mut bytes[HEAD..]);
+            if is_sum {
+                let opener = Some(PacketId::new(0, 0, 0));
+                ResultHead { part: 0, parts: 1, iteration: 0, opener }.emit(&mut bytes[HEAD..]);
+                format::emit_hot(&[(0, 1.0)], &mut bytes[HEAD + HEADER + RESULT_HEAD..]);
+            }
+            let frame = admit(&bytes, &mut pool, &facts).expect("a packet of the run");
+            workers.on_burst(node, &[frame], &mut pool, &mut host);
+            let rows = host.deliveries.len();
+            host.deliveries.drain(..).for_each(|delivery| pool.release(delivery.frame.buffer));
+            host.outgoing.drain(..).for_each(|sent| pool.release(sent.frame.buffer));
+            assert_eq!(pool.in_use(), 0);
+            (std::mem::take(&mut host.foreign), rows, std::mem::take(&mut host.acks_received))
+        };
+        for (n, ip) in [(0, group_ip(0)), (1, worker_ip(0))] {
+            // At another job's host, and at that of the worker.
+            assert_eq!(comes(3, ip, format::Kind::Result, 4 * n), (1, 0, 0), "{n}");
+            assert_eq!(comes(1, ip, format::Kind::Result, 4 * n + 2), (0, 1, 0), "{n}");
+        }
+        // At the host of another worker of the job.
+        assert_eq!(comes(2, worker_ip(0), format::Kind::Result, 8), (1, 0, 0));
+        assert_eq!(comes(2, worker_ip(0), format::Kind::Result, 1), (1, 0, 0), "the server's answer");
+        assert_eq!(comes(2, worker_ip(0), format::Kind::Ack, 0), (1, 0, 0));
+        assert_eq!(comes(1, worker_ip(0), format::Kind::Ack, 0), (0, 0, 1));
     }
 }
