@@ -23,7 +23,7 @@ pub(crate) static SUITE: ClauseSuite = ClauseSuite {
     format: "libra",
     programs: &[],
     layout: None,
-    version: 4,
+    version: 5,
     terms: &[
         ("push", "a packet of a worker with hot pairs: index and gradient"),
         ("end", "a packet by which a worker says that all its pushes of the iteration were acknowledged"),

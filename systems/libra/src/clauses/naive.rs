@@ -87,6 +87,8 @@ pub(super) enum Defect {
     ResendsToServerToo,
     ResendsTwice,
     ResendsFirstPart,
+    ResendsEarly,
+    ResendsAtOnce,
     ResendsWrongStation,
     AnyAckIsForAll,
     ResendsAcked,
@@ -166,6 +168,8 @@ pub(super) const PLANTED: &[(Defect, &[&str])] = &[
     (Defect::ResendsToServerToo, &["libra-result-resent"]),
     (Defect::ResendsTwice, &["libra-result-resent"]),
     (Defect::ResendsFirstPart, &["libra-result-resent"]),
+    (Defect::ResendsEarly, &["libra-result-resent"]),
+    (Defect::ResendsAtOnce, &["libra-result-resent"]),
     (Defect::ResendsWrongStation, &["libra-result-resent"]),
     (Defect::AnyAckIsForAll, &["libra-result-resent"]),
     (Defect::ResendsAcked, &["libra-result-resent"]),
@@ -462,8 +466,17 @@ impl Naive {
         }
     }
 
+    /// Returns when results are sent again for the first time.
+    fn timeout(&self) -> Time {
+        match self.defect {
+            Defect::ResendsEarly => TIMEOUT - 50 * US,
+            Defect::ResendsAtOnce => TIMEOUT / 100,
+            _ => TIMEOUT,
+        }
+    }
+
     fn finish(&mut self, job: u8, iteration: u32) {
-        let defect = self.defect;
+        let (defect, timeout) = (self.defect, self.timeout());
         let at = if defect == Defect::JobsShare { 0 } else { usize::from(job) };
         let own = &mut self.jobs[at];
         let pairs: Vec<_> = own.registers.iter().filter(|(_, sum)| **sum != 0.0).map(|(i, sum)| (*i, *sum)).collect();
@@ -501,7 +514,7 @@ impl Naive {
                 missing: (0..WORKERS).collect(),
                 acked: None,
                 attempt: 0,
-                due: self.now + TIMEOUT,
+                due: self.now + timeout,
             };
             self.kept.insert((job, 2 * own.made), kept);
             own.made += 1;
@@ -519,7 +532,7 @@ impl Naive {
         let new: Vec<_> = self
             .kept
             .values()
-            .filter(|one| one.job == job && one.attempt == 0 && one.due == self.now + TIMEOUT)
+            .filter(|one| one.job == job && one.attempt == 0 && one.due == self.now + timeout)
             .cloned()
             .collect();
         new.iter().for_each(|kept| self.send_result(kept));

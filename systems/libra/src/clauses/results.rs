@@ -6,6 +6,7 @@ use super::BASE;
 use super::switch::{Answer, Switch, result_timeout, told, with_switch};
 use crate::format::{HEADER, HOT_FRAME_MAX, HOT_PAIR, PORT, RESULT_HEAD, WORKER_PORT};
 use pktgen_core::record::PacketId;
+use pktgen_core::time::Time;
 use pktgen_core::units::Span;
 use pktgen_engine::clause::checks::{dotted, headers_fit, one_copy_each, same, station};
 use pktgen_engine::clause::{Clause, ClauseBreach, ProbeResult, ProbeStop};
@@ -85,12 +86,12 @@ pub(super) static CLAUSES: &[Clause] = &[
     Clause {
         id: "libra-result-resent",
         title: "a worker that did not acknowledge a result gets it again",
-        rule: "A result that a worker has not acknowledged within target.result_timeout is sent to its address again, once with each further attempt, in headers as right as before; nobody else gets a copy, and nobody does after the last ack (§3.6).",
+        rule: "A result that a worker has not acknowledged within target.result_timeout is sent to its address again, once with each further attempt, in headers as right as before; nobody else gets a copy, and nobody does after the last ack or, in virtual time, within the timeout from the last end (§3.6).",
         precondition: "synchronous training of three iterations or more with 66 hot parameters or more, two workers or more",
         exempt: |ground| super::unfit(ground).or_else(|| ground.alone()),
         stimulus: "pushes of all workers to three times as many parameters as fit a result; ends; acks of all workers but one, and of one part from that one; its other acks after copies",
         observation: "all ports, for the timeout and once more as long",
-        oracle: "the same sums of every other part with an attempt above 0 to that worker alone; nothing after its ack",
+        oracle: "the same sums of every other part with an attempt above 0 to that worker alone, none before the timeout; nothing after its ack",
         repeats: 2,
         probe: |probe| with_switch(probe, resent),
         ..BASE
@@ -266,6 +267,7 @@ fn resent(switch: &mut Switch) -> ProbeResult<()> {
     switch.end(last)?;
     let results = switch.results()?;
     switch.has_sums(&results)?;
+    are_not_early(switch, &results, ended)?;
     switch.confirm(&results, &others)?;
     // One part is acknowledged by all.
     let numbers: BTreeSet<u32> = results.iter().map(|answer| answer.header.seq).collect();
@@ -295,6 +297,7 @@ fn resent(switch: &mut Switch) -> ProbeResult<()> {
         let observed = format!("none within {}", Span::from_ps(waited));
         return Err(ClauseBreach::stop(format!("result {number}"), expected, observed));
     }
+    are_not_early(switch, &copies, ended)?;
     are_copies(switch, &copies, worker, &open)?;
     switch.confirm(&open, &[last])?;
     // One may be in flight.
@@ -305,6 +308,21 @@ fn resent(switch: &mut Switch) -> ProbeResult<()> {
             format!("copies of result {} after its ack", copy.header.seq),
             "none",
             format!("{} at port {}", told(&copy.header), copy.frame.port),
+        )),
+    }
+}
+
+/// Checks that no result came again within the timeout, which begins after the last end was sent at `ended`. On wires, the clocks of the device
+/// and of the host differ.
+fn are_not_early(switch: &Switch, answers: &[Answer], ended: Time) -> ProbeResult<()> {
+    let (timeout, is_virtual) = (result_timeout(switch.probe.ground), switch.probe.ground.patience == 0);
+    let is_early = |answer: &&Answer| answer.header.attempt > 0 && answer.frame.t < ended.saturating_add(timeout);
+    match answers.iter().find(is_early).filter(|_| is_virtual) {
+        None => Ok(()),
+        Some(copy) => Err(ClauseBreach::stop(
+            format!("time of {}", told(&copy.header)),
+            format!("{} after the last end, or later", Span::from_ps(timeout)),
+            format!("{} after it", Span::from_ps(copy.frame.t - ended)),
         )),
     }
 }
