@@ -1,9 +1,10 @@
 //! The network of a run with the load of its links.
 //!
-//! Runs that execute a plan counted the load. For others, it is computed from the records for the direction towards the server: packets
+//! Runs that execute a plan counted the load. For others, it is computed from the records for the direction towards the server: updates
 //! sent by workers crossed their hosts' links, and a packet that departed from a device crossed the next link on its path, with the length
-//! of its arrival or, if it never arrived, of its sending. Acknowledgements and results on links are not recorded: shares from records are of
-//! the time in which updates were on their way, since the run may end with acknowledgements on a slow way back.
+//! of its arrival or, if it never arrived, of its sending. Other packets of workers (ends of iterations, acknowledgements of results) have no
+//! rows, nor have acknowledgements and results on links: shares from records are of the time in which updates were on their way or workers
+//! waited for results, since the run may end with acknowledgements on a slow way back.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -73,7 +74,7 @@ fn note(network: &Network) -> String {
     match (known(|cable| cable.up), known(|cable| cable.down)) {
         (false, false) => "The records do not tell what its links carried.".to_owned(),
         (_, false) => {
-            let what = "bits on the wire that crossed the link, by its rate and the time until the last update was sent or came to a device or the server, in training also until the last result came";
+            let what = "bits on the wire of updates that crossed the link, by its rate and the time until the last update was sent or came to a device or the server, in training also until the last iteration ended";
             format!("Shares are of the way towards the server: {what}. Of the way back nothing is recorded. {IDLE}")
         }
         (_, true) => {
@@ -148,7 +149,7 @@ fn topology_of(manifest: &Manifest) -> Option<Topology> {
     (same && topology.nodes.len() <= NODES_MAX).then_some(topology)
 }
 
-/// Returns the nodes and links of a run's topology, and the time until which updates were on their way, if it is known.
+/// Returns the nodes and links of a run's topology, and the end of the time that shares are of, if it is known.
 fn open(run: &Analysis) -> Option<(Nodes, Vec<Wire>, Option<i64>)> {
     let topology = topology_of(&run.manifest)?;
     let sums: Vec<_> = topology.aggregators().into_iter().chain(topology.top).collect();
@@ -213,9 +214,9 @@ fn hops(topology: &Topology) -> Vec<u32> {
 
 /// What the links carried towards the server.
 struct Carried {
-    /// Bits of each directed link, including overhead; `None` where the records do not tell.
+    /// Bits of updates on each directed link, including overhead; `None` where the records do not tell.
     bits: Vec<Option<f64>>,
-    /// When the last update was sent or came to a device or the server; `None` if none came to either.
+    /// When the last update was sent or came to a device or the server, or the last iteration ended; `None` if none came to either.
     until_ps: Option<i64>,
 }
 
@@ -249,7 +250,9 @@ fn carried(run: &Analysis, resolved: &Resolved, topology: &Topology) -> Option<C
     let mut lengths = Lengths::default();
     let streams = &resolved.streams;
     let mut last_sent_ps = i64::MIN;
-    let mut last_came_ps = run.manifest.counters.received_ps.map(|(_, last)| last);
+    let last_came_ps = run.manifest.counters.received_ps.map(|(_, last)| last);
+    let ended_ps = run.rounds.as_ref().and_then(|rounds| rounds.iterations.t_end_ps.iter().copied().max());
+    let mut last_came_ps = last_came_ps.max(ended_ps);
     let sent = streams.sent(&mut |sent, _| {
         for (row, bytes) in sent.bytes.iter().enumerate() {
             lengths.set(PacketId::new(sent.worker[row], sent.seq[row], sent.attempt[row]).0, *bytes);

@@ -1,7 +1,7 @@
 //! Tests of [`super`]: loads equal bytes counted individually.
 
 use pktgen_core::plan::{PLAN_VERSION, Plan, PlanLink, PlanNode};
-use pktgen_core::record::{LinkLoad, Manifest, Unseen};
+use pktgen_core::record::{LinkLoad, Manifest, Training, Unseen};
 use pktgen_records::Options;
 use pktgen_records::testing::{Story, small_run};
 
@@ -116,6 +116,24 @@ fn shares_are_of_the_time_in_which_updates_were_on_their_way() {
     story.sent_seq(3, 40, 79_000_000, Some(79_000_000), 1);
     let (later, bits) = share(&story, 12);
     assert!((later / (bits / (rate_bps * 79e-6)) - 1.0).abs() < 1e-12, "{later}");
+}
+
+/// Results of slow servers come long after the last update.
+#[test]
+fn shares_of_training_are_of_the_time_until_its_last_iteration_ended() {
+    let mut story = small_run(false, 1_000_000);
+    story.training = Some(Training { jobs: 1, workers: 4, iterations: 1, ..Training::default() });
+    story.iterates(0, [0, 1, 60, 0], [1, 0, 0, 1]).iterates(1, [0, 1, 79, 0], [1, 0, 0, 1]);
+    let topology = nodes(CONFIG, vec![0, 0, 1, 1]);
+    let names: Vec<&str> = topology.nodes.iter().map(|node| node.name.as_str()).collect();
+    let network = network_of(&story, CONFIG, &names, |manifest| manifest.counters.end_ps *= 12).unwrap();
+    let hosts = network.cables.iter().find(|cable| network.nodes[cable.from].role == "host").unwrap();
+    let (share, bits) = (hosts.up.unwrap(), hosts.up_bytes.unwrap() * 8.0);
+    let rate_bps = topology.links[0].rate.bps() as f64;
+    assert!((share / (bits / (rate_bps * 79e-6)) - 1.0).abs() < 1e-12, "{share}");
+    // Ends of iterations and acknowledgements of results are not among them.
+    let note = note(&network);
+    assert!(note.contains("of updates that crossed") && note.contains("until the last iteration ended"), "{note}");
 }
 
 #[test]
