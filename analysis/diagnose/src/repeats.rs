@@ -1,9 +1,11 @@
-//! Sums by key: packets that were sent again, and which of them or of their answers are missing, by the captures of both ends.
+//! Sums by key: packets that were sent again, and which of them or of their answers are missing, by the captures of both ends; without
+//! captures, frames that match nothing.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::path::Path;
 
 use pktgen_core::Result;
+use pktgen_core::record::Fault;
 use pktgen_wire::device::Address;
 use pktgen_wire::pcap::{Packet, Reader};
 use pktgen_wire::wire::Formats;
@@ -282,7 +284,7 @@ impl Exchanges {
     }
 }
 
-/// Finds packets and answers that were lost, where something was repeated.
+/// Finds packets and answers that were lost, where something was repeated, or that match nothing.
 pub(crate) fn look_at(
     evidence: &Evidence,
     known: &Known,
@@ -300,6 +302,7 @@ pub(crate) fn look_at(
     };
     let repeated = format!("{} of {} transmissions were repeated", balance.retransmitted, balance.sent);
     let (Some(workers), Some(server)) = (evidence.tap("workers"), evidence.tap("server")) else {
+        unmatched(evidence, told(found), found);
         if balance.retransmitted > FEW.max(balance.sent / 100) && told(found) * 2 < balance.retransmitted {
             unknown.push(format!(
                 "why {repeated}: packets or their answers were lost or late, and no capture shows which; {}",
@@ -335,6 +338,25 @@ pub(crate) fn look_at(
         ));
     }
     Ok(())
+}
+
+/// Finds frames of a device in virtual time that match nothing while workers wait; other causes explain `told` frames. On a cable, they may
+/// belong to others.
+fn unmatched(evidence: &Evidence, told: u64, found: &mut Vec<CauseFound>) {
+    let frames = evidence.manifest.counters.foreign;
+    let waits = evidence.faults().any(|fault| matches!(fault, Fault::Unfinished { .. }));
+    if frames == 0 || !waits || evidence.is_real() {
+        return;
+    }
+    let sums = evidence.manifest.unseen.as_ref().map_or(0, |unseen| unseen.checked_by_key + unseen.unchecked);
+    let (certainty, lacks) = match sums {
+        0 => (Certainty::Certain, "no sum of the device came"),
+        _ if told > 0 => return,
+        _ => (Certainty::Likely, "workers wait for results in vain"),
+    };
+    let says = format!("{frames} frames came that match no update or result of the run, and {lacks}");
+    let proofs = vec![EvidenceItem::new("manifest.json, counters.foreign", says)];
+    found.push(CauseFound::new(&RESULTS_UNMATCHED, certainty, frames, proofs));
 }
 
 /// What is missing, and by what it is judged.

@@ -1,4 +1,5 @@
-use pktgen_core::record::InterfaceCounts;
+use pktgen_core::record::{InterfaceCounts, Unseen};
+use pktgen_wire::device::Protocols;
 
 use super::*;
 
@@ -217,4 +218,34 @@ fn copies_in_the_captures_take_the_place_of_a_lower_bound() {
 fn a_packet_to_the_device_that_it_forwarded_was_refused_by_the_server() {
     let missing = exchanges(&[push(1, 0)], &[push(1, 0), push(1, 0), ack(1, 0)]).missing();
     assert_eq!((missing.refused, missing.unanswered.frames, missing.to_server.frames), (1, 0, 0));
+}
+
+/// Without captures: frames that match nothing in a run whose workers wait. Cold pushes came to the server.
+#[test]
+fn unmatched_frames_are_named_where_workers_wait_in_vain() {
+    let causes = |foreign: u64, sums: u64, waits: bool, clock: &str, before: Option<&'static crate::cause::Cause>| {
+        let mut manifest = crate::evidence::manifest(&[0, 0]);
+        manifest.clocks.insert("sent.t_sent_ps".to_owned(), clock.to_owned());
+        manifest.external = Some("libra".to_owned());
+        manifest.counters.foreign = foreign;
+        manifest.unseen = Some(Unseen { checked_by_key: sums, ..Unseen::default() });
+        manifest.validity.faults.extend(waits.then(|| Fault::Unfinished { why: "2 workers wait".to_owned() }));
+        let evidence = Evidence::of(Path::new(""), manifest);
+        let known = Known::of(&evidence, &Protocols { formats: &[], planners: &[] });
+        let balances = Balances::of(&evidence);
+        let one = |cause| CauseFound::new(cause, Certainty::Certain, 4, Vec::new());
+        let (mut found, mut unknown): (Vec<_>, _) = (before.into_iter().map(one).collect(), Vec::new());
+        look_at(&evidence, &known, &balances, &mut found, &mut unknown).expect("no capture is read");
+        assert!(unknown.is_empty(), "{unknown:?}");
+        let own = found.iter().skip(usize::from(before.is_some()));
+        own.map(|found| (found.certainty, found.explains)).collect::<Vec<_>>()
+    };
+    assert_eq!(causes(48, 0, true, "virtual", None), [(Certainty::Certain, 48)]);
+    assert_eq!(causes(48, 8, true, "virtual", None), [(Certainty::Likely, 48)]);
+    // Other causes explain why workers wait, but not that no sum came.
+    assert_eq!(causes(48, 0, true, "virtual", Some(&PAYLOAD_CHANGED)), [(Certainty::Certain, 48)]);
+    assert_eq!(causes(48, 8, true, "virtual", Some(&PAYLOAD_CHANGED)), []);
+    for (foreign, waits, clock) in [(0, true, "virtual"), (48, false, "virtual"), (48, true, "monotonic")] {
+        assert_eq!(causes(foreign, 0, waits, clock, None), [], "{foreign} {waits} {clock}");
+    }
 }
