@@ -151,10 +151,7 @@ fn newer(router: &mut Router) -> ProbeResult<()> {
     for spot in [own, Spot { generation: u16::MAX, ..router.begin() }] {
         let ((others, _), parts) = (router.any_order_and_last(), router.parts());
         router.send_all(&others, &spot, &parts)?;
-        let next = Spot { generation: spot.generation.wrapping_add(1), ..spot };
-        let (order, new) = (router.any_order(), router.parts());
-        let answers = router.sums_to(&order, &next, &new)?;
-        counts(&answers, &next, new.len(), new.len())?;
+        router.sums_next(&spot)?;
     }
     // The earlier generations may be kept until then.
     router.ages_all()

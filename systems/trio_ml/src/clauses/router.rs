@@ -400,6 +400,14 @@ impl<'p, 'a> Router<'p, 'a> {
         Ok(answers)
     }
 
+    /// Lets all contribute to the next generation of a block, and checks that its result is whole, with their sum alone.
+    pub(super) fn sums_next(&mut self, spot: &Spot) -> ProbeResult<()> {
+        let next = Spot { generation: spot.generation.wrapping_add(1), ..*spot };
+        let (order, parts) = (self.any_order(), self.parts());
+        let answers = self.sums_to(&order, &next, &parts)?;
+        counts(&answers, &next, parts.len(), parts.len())
+    }
+
     /// Lets all contribute to a new block in random order; returns its results.
     pub(super) fn whole(&mut self) -> ProbeResult<(Spot, Vec<Answer>)> {
         let spot = self.begin();

@@ -89,11 +89,11 @@ pub(super) static CLAUSES: &[Clause] = &[
     },
     Clause {
         id: "trio-ml-late",
-        title: "a contribution to a block that aged makes no second sum of all",
-        rule: "The partial result ends the record of a block that aged (§5): a contribution that comes after it opens a new record, which ages, or is dropped (docs/trio.md).",
-        stimulus: "contributions of all workers but one, which age; then that one's, to the same block and generation",
-        observation: "all ports, for four timeouts at most, and for three more behind the last contribution",
-        oracle: "no result behind the partial one, or a partial one with that contribution alone: its gradients, src_cnt 1, degraded 1 and age_op 1",
+        title: "a contribution to a block that aged is in no other sum",
+        rule: "The partial result ends the record of a block that aged (§5): a contribution that comes after it opens a new record, which ages, or is dropped (docs/trio.md). It is not in the sum of the next generation (§4), which also ends a record that is open.",
+        stimulus: "contributions of all workers but one, which age; then that one's, to the same block and generation; after three timeouts those of all with the next generation; the same with another block, without these three timeouts",
+        observation: "all ports, for four timeouts at most, for three more behind the late contribution, until the device is silent, and for three timeouts",
+        oracle: "for three timeouts no result behind the partial one, or a partial one with the late contribution alone: its gradients, src_cnt 1, degraded 1 and age_op 1; then the next generation's sum and number of workers, whatever comes of the late contribution",
         repeats: 3,
         probe: |probe| with_router(probe, late),
         ..AGING
@@ -218,11 +218,7 @@ fn age_one(router: &mut Router) -> ProbeResult<(Spot, usize, Vec<Vec<i32>>)> {
 
 fn after(router: &mut Router) -> ProbeResult<()> {
     let (spot, ..) = age_one(router)?;
-    let mut next = spot;
-    next.generation += 1;
-    let (order, new) = (router.any_order(), router.parts());
-    let answers = router.sums_to(&order, &next, &new)?;
-    counts(&answers, &next, new.len(), new.len())
+    router.sums_next(&spot)
 }
 
 fn patient(router: &mut Router) -> ProbeResult<()> {
@@ -239,9 +235,16 @@ fn patient(router: &mut Router) -> ProbeResult<()> {
 }
 
 fn late(router: &mut Router) -> ProbeResult<()> {
-    let (spot, last, parts) = age_one(router)?;
-    router.send(last, &spot, &parts[last])?;
-    let answers = router.late_results(&spot)?;
-    has_sums(&answers, &spot, &parts[last])?;
-    counts(&answers, &spot, 1, parts.len())
+    for is_open in [false, true] {
+        let (spot, last, parts) = age_one(router)?;
+        router.send(last, &spot, &parts[last])?;
+        if !is_open {
+            let answers = router.late_results(&spot)?;
+            has_sums(&answers, &spot, &parts[last])?;
+            counts(&answers, &spot, 1, parts.len())?;
+        }
+        router.sums_next(&spot)?;
+    }
+    // The record of the late contribution may be kept until then.
+    router.ages_all()
 }

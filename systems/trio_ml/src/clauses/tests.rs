@@ -17,6 +17,9 @@ use pktgen_engine::clause::{
 };
 
 mod others;
+mod planted;
+
+use planted::{Defect, PLANTED};
 
 const WORKERS: usize = 4;
 const JOBS: u16 = 2;
@@ -24,128 +27,6 @@ const VALUES: usize = 60;
 const TIMEOUT: Time = 10 * MS;
 /// When timers with a period visit the blocks first.
 const FIRST_VISIT: Time = MS / 10;
-
-/// The defect of a router.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Defect {
-    None,
-    SwapsBytes,
-    LastWins,
-    Saturates,
-    OrderMatters,
-    OneSize,
-    HeadOnly,
-    KeepsSums,
-    SkipsLastWorker,
-    SendsTwice,
-    ForgetsBlock,
-    ForgetsGeneration,
-    CountsZero,
-    AlwaysDegraded,
-    NoSource,
-    NeverFinal,
-    CompletesEarly,
-    WorkersSource,
-    WrongPort,
-    WrongLength,
-    WrongStation,
-    Blocks16,
-    BlocksTop,
-    FewBlocks,
-    CountsAgain,
-    TakesOlder,
-    KeepsNewer,
-    JobsShare,
-    AgesEarly,
-    AgesLate,
-    NeverAges,
-    AgedUnmarked,
-    AgedWhole,
-    AgedWrongCount,
-    AgedToOne,
-    AgesFromOpening,
-    AgedStays,
-    AgesEvenBlocks,
-    AgedLosesFinal,
-    AgedWrongStation,
-    AgedMixesSums,
-    AnySource,
-    AnyJob,
-    TakesCount,
-    ReadsTruncated,
-    ReadsLonger,
-    IgnoresLengths,
-    AnyPort,
-    AnyProtocol,
-    OpensForStrangers,
-    ComparesUnsigned,
-    NoHopsLeft,
-    OtherJobToo,
-    AgesWhole,
-    AgedTwice,
-    TwiceBesideOthers,
-    KeepsAged,
-}
-
-/// Defects, and the clauses that must detect each.
-const PLANTED: &[(Defect, &[&str])] = &[
-    (Defect::SwapsBytes, &["trio-ml-sum"]),
-    (Defect::LastWins, &["trio-ml-sum"]),
-    (Defect::Saturates, &["trio-ml-wrap"]),
-    (Defect::OrderMatters, &["trio-ml-order"]),
-    (Defect::OneSize, &["trio-ml-sizes"]),
-    (Defect::HeadOnly, &["trio-ml-sum", "trio-ml-sizes"]),
-    (Defect::KeepsSums, &["trio-ml-reuse"]),
-    (Defect::SkipsLastWorker, &["trio-ml-receivers"]),
-    (Defect::SendsTwice, &["trio-ml-receivers"]),
-    (Defect::ForgetsBlock, &["trio-ml-echo"]),
-    (Defect::ForgetsGeneration, &["trio-ml-echo"]),
-    (Defect::CountsZero, &["trio-ml-counts"]),
-    (Defect::AlwaysDegraded, &["trio-ml-counts"]),
-    (Defect::NoSource, &["trio-ml-counts", "trio-ml-partial"]),
-    (Defect::NeverFinal, &["trio-ml-final"]),
-    (Defect::CompletesEarly, &["trio-ml-complete"]),
-    (Defect::WorkersSource, &["trio-ml-addresses"]),
-    (Defect::WrongPort, &["trio-ml-addresses"]),
-    (Defect::WrongLength, &["trio-ml-headers"]),
-    (Defect::WrongStation, &["trio-ml-ethernet"]),
-    (Defect::Blocks16, &["trio-ml-blocks"]),
-    (Defect::BlocksTop, &["trio-ml-blocks"]),
-    (Defect::FewBlocks, &["trio-ml-window"]),
-    (Defect::CountsAgain, &["trio-ml-again"]),
-    (Defect::TakesOlder, &["trio-ml-older"]),
-    (Defect::KeepsNewer, &["trio-ml-newer"]),
-    (Defect::JobsShare, &["trio-ml-jobs"]),
-    (Defect::AgesEarly, &["trio-ml-aged"]),
-    (Defect::AgesLate, &["trio-ml-aged"]),
-    (Defect::NeverAges, &["trio-ml-aged", "trio-ml-partial"]),
-    (Defect::AgedUnmarked, &["trio-ml-partial"]),
-    (Defect::AgedWhole, &["trio-ml-partial"]),
-    (Defect::AgedWrongCount, &["trio-ml-partial"]),
-    (Defect::AgedToOne, &["trio-ml-partial-receivers"]),
-    (Defect::AgesFromOpening, &["trio-ml-touched"]),
-    (Defect::AgedStays, &["trio-ml-after-aging"]),
-    (Defect::AgesEvenBlocks, &["trio-ml-partial"]),
-    (Defect::AgedMixesSums, &["trio-ml-partial"]),
-    (Defect::AgedLosesFinal, &["trio-ml-partial-receivers"]),
-    (Defect::AgedWrongStation, &["trio-ml-partial-receivers"]),
-    (Defect::AnySource, &["trio-ml-unknown-source"]),
-    (Defect::AnyJob, &["trio-ml-unknown-job"]),
-    (Defect::TakesCount, &["trio-ml-represents"]),
-    (Defect::ReadsTruncated, &["trio-ml-truncated"]),
-    (Defect::ReadsLonger, &["trio-ml-longer"]),
-    (Defect::IgnoresLengths, &["trio-ml-lengths"]),
-    (Defect::AnyPort, &["trio-ml-port"]),
-    (Defect::AnyProtocol, &["trio-ml-not-udp"]),
-    (Defect::OpensForStrangers, &["trio-ml-unknown-source"]),
-    (Defect::ComparesUnsigned, &["trio-ml-newer"]),
-    (Defect::NoHopsLeft, &["trio-ml-headers"]),
-    (Defect::OtherJobToo, &["trio-ml-receivers"]),
-    (Defect::AgesWhole, &["trio-ml-receivers"]),
-    (Defect::AgedTwice, &["trio-ml-partial"]),
-    (Defect::TwiceBesideOthers, &["trio-ml-blocks", "trio-ml-window"]),
-    (Defect::KeepsAged, &["trio-ml-late"]),
-];
 
 /// A sum in progress, or one whose result has left.
 #[derive(Debug, Clone, Default)]
@@ -158,6 +39,8 @@ struct Record {
     opened: Time,
     touched: Time,
     is_done: bool,
+    /// A contribution opened it whose generation had its result.
+    is_late: bool,
     /// A result leaves once more, as if it aged.
     ages_again: bool,
 }
@@ -177,6 +60,12 @@ struct Naive {
     aged: (Time, Vec<i32>),
     /// A record that a later generation replaces is kept until it times out.
     keeps_old: bool,
+    /// Its partial result leaves at once, as ours does (docs/trio.md).
+    evicts: bool,
+    /// Contributions to a generation that had its result are dropped, as with our `tombstones`.
+    drops_late: bool,
+    /// The last of them with `Defect::LateIntoNext`.
+    late: Vec<i32>,
     /// Replaced records, and when they time out.
     old: Vec<(Time, (u8, u32), Record)>,
     /// Notifies jobs whose blocks timed out, with the next packet (docs/trio.md).
@@ -282,14 +171,25 @@ impl Naive {
         if !record.is_done && it.generation != record.generation && !newer && defect != Defect::TakesOlder {
             return;
         }
-        let replaces = newer && defect != Defect::KeepsNewer;
-        if self.keeps_old && self.timers && replaces && !record.is_done {
-            self.old.push((record.touched + TIMEOUT * 3 / 2, key, record.clone()));
+        let is_late = record.is_done && record.bits != 0 && it.generation == record.generation;
+        if is_late && (self.drops_late || defect == Defect::LateIntoNext) {
+            self.late = it.values;
+            return;
+        }
+        let joins = defect == Defect::KeepsNewer || defect == Defect::LateJoined && record.is_late;
+        let replaces = newer && !joins;
+        if (self.keeps_old || self.evicts) && self.timers && replaces && !record.is_done {
+            let ages = if self.evicts { now } else { record.touched + TIMEOUT * 3 / 2 };
+            self.old.push((ages, key, record.clone()));
         }
         if record.is_done || replaces {
-            let old = if defect == Defect::KeepsSums { std::mem::take(&mut record.sums) } else { Vec::new() };
-            *record =
-                Record { generation: it.generation, opened: now, sums: vec![0; it.values.len()], ..Record::default() };
+            let old = match defect {
+                Defect::KeepsSums => std::mem::take(&mut record.sums),
+                Defect::LateIntoNext => std::mem::take(&mut self.late),
+                _ => Vec::new(),
+            };
+            let (generation, sums) = (it.generation, vec![0; it.values.len()]);
+            *record = Record { generation, is_late, opened: now, sums, ..Record::default() };
             record.sums.iter_mut().zip(old).for_each(|(sum, old)| *sum = old);
         }
         record.touched = if defect == Defect::AgesFromOpening { record.opened } else { now };
@@ -532,6 +432,9 @@ fn naive(defect: Defect) -> Naive {
         now: 0,
         aged: (-TIMEOUT, Vec::new()),
         keeps_old: false,
+        evicts: false,
+        drops_late: false,
+        late: Vec::new(),
         old: Vec::new(),
         notifies: false,
         to_notify: Vec::new(),

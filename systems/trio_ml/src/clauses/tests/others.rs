@@ -23,6 +23,22 @@ fn an_iteration_that_is_kept_until_it_ages_fails_no_later_clause() {
     }
 }
 
+/// It is dropped or opens a record, whose partial result leaves when the next generation comes, when it would age, or never.
+#[test]
+fn what_a_router_does_with_a_late_contribution_fails_no_clause() {
+    let ways = [(true, false, false), (false, true, false), (false, false, true), (false, false, false)];
+    for (seed, (on_cable, unicast)) in (0..20).flat_map(|seed| FORMS.map(|form| (seed, form))) {
+        for (drops_late, evicts, keeps_old) in ways {
+            let mut router = Naive { drops_late, evicts, keeps_old, on_cable, unicast, ..naive(Defect::None) };
+            let mut memory = ProbeMemory::new();
+            for id in ["trio-ml-late", "trio-ml-newer", "trio-ml-aged", "trio-ml-complete"] {
+                let what = (id, seed, on_cable, unicast, drops_late, evicts, keeps_old);
+                assert!(holds(clause_named(id), &mut router, &mut memory, seed), "{what:?}");
+            }
+        }
+    }
+}
+
 #[test]
 fn a_block_that_ages_before_another_fails_no_clause() {
     let len = HEAD + HEADER + 4;
