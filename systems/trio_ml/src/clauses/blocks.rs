@@ -1,13 +1,13 @@
 //! Clauses on the identity of a sum (block, generation and job) and on repeated contributions.
 
-use super::router::{Router, Spot, counts, has_sums, with_router};
+use super::router::{Router, Spot, blocks_in_time, counts, has_sums, with_router};
 use pktgen_engine::clause::checks::wrapping_sum;
 use pktgen_engine::clause::{Clause, ProbeGround, ProbeResult};
 
 /// Number of blocks in progress in addition to one.
 const BITS: u32 = 32;
 /// Maximum number of blocks of a window that are tested.
-const WINDOW: usize = 256;
+pub(super) const WINDOW: usize = 256;
 
 pub(super) static CLAUSES: &[Clause] = &[
     Clause {
@@ -104,7 +104,13 @@ fn apart(router: &mut Router) -> ProbeResult<()> {
 fn window(router: &mut Router) -> ProbeResult<()> {
     let number = |key| router.probe.ground.number(key).and_then(|n| usize::try_from(n).ok()).unwrap_or(WINDOW);
     let count = number("endpoint.window").min(number("target.block_cnt_max")).clamp(1, WINDOW);
-    let spots: Vec<_> = (0..router.blocks_in_time(count)).map(|_| router.begin()).collect();
+    let count = blocks_in_time(router.probe.ground, count);
+    whole_window(router, count)
+}
+
+/// Lets all contribute to this many blocks, which are under way until the last worker's contributions.
+pub(super) fn whole_window(router: &mut Router, count: usize) -> ProbeResult<()> {
+    let spots: Vec<_> = (0..count).map(|_| router.begin()).collect();
     let (others, last) = router.any_order_and_last();
     let parts: Vec<_> = spots.iter().map(|_| router.parts()).collect();
     for (spot, parts) in spots.iter().zip(&parts) {

@@ -82,6 +82,14 @@ pub(super) fn aging(ground: &ProbeGround, blocks: usize) -> Option<Time> {
     timeout(ground).map(|timeout| 3 * timeout + ground.on_links(blocks * ground.workers.len()))
 }
 
+/// Returns how many of `most` blocks of the first job get their contributions long before the first can time out, at one frame per
+/// microsecond.
+pub(super) fn blocks_in_time(ground: &ProbeGround, most: usize) -> usize {
+    let workers = ground.of_first_job().max(1);
+    let fit = timeout(ground).map_or(most, |timeout| (timeout / 8 / US) as usize / workers);
+    most.min(fit).max(1)
+}
+
 /// Returns the number of gradients of a whole block in the experiment.
 pub(super) fn elements(ground: &ProbeGround) -> u16 {
     let room = (ground.frame_bytes.saturating_sub(HEAD + HEADER) / 4) as i64;
@@ -217,12 +225,6 @@ impl<'p, 'a> Router<'p, 'a> {
     /// Returns the same with the last one separate.
     pub(super) fn any_order_and_last(&mut self) -> (Vec<usize>, usize) {
         self.probe.order_and_last(self.workers.len())
-    }
-
-    /// Returns how many of `most` blocks get their contributions long before the first can time out, at one frame per microsecond.
-    pub(super) fn blocks_in_time(&self, most: usize) -> usize {
-        let fit = timeout(self.probe.ground).map_or(most, |timeout| (timeout / 8 / US) as usize / self.workers.len());
-        most.min(fit).max(1)
     }
 
     /// Passes a random time of up to two timeouts: each timer visits its part of the blocks at its own time, and a fresh device has the

@@ -3,8 +3,9 @@
 use pktgen_core::time::Time;
 use pktgen_core::units::Span;
 
+use super::blocks::{WINDOW, whole_window};
 use super::results::{has_right_stations, is_well_addressed};
-use super::router::{Router, Spot, counts, has_sums, timeout, with_router};
+use super::router::{Router, Spot, blocks_in_time, counts, has_sums, timeout, with_router};
 use crate::format::HEADER;
 use pktgen_engine::clause::checks::{headers_fit, same, wrapping_sum};
 use pktgen_engine::clause::{Clause, ClauseBreach, ProbeGround, ProbeResult, ProbeStop};
@@ -98,6 +99,19 @@ pub(super) static CLAUSES: &[Clause] = &[
         probe: |probe| with_router(probe, late),
         ..AGING
     },
+    Clause {
+        id: "trio-ml-released",
+        title: "blocks that aged or are whole make room for others",
+        rule: "Only blocks under way count in block_curr_cnt: block_cnt_max others may be under way afterwards (§4, Figure 17).",
+        precondition: "target.mitigation = true; two workers or more; a target.block_cnt_max of 256 or less, and of no more blocks than arrive within an eighth of the timeout at 1 µs for each contribution",
+        exempt: |ground| never_ages(ground).or_else(|| many_blocks(ground)),
+        stimulus: "twice: contributions of all workers but any one to each of target.block_cnt_max blocks, which age, then those of all to as many others; then those of all to as many once more, the last worker's behind the others'",
+        observation: "all ports, for three timeouts behind each window that ages, and until the device is silent",
+        oracle: "a partial result of each block that lacks a worker; no frame before the last worker's contributions to the others; then one result for each, with its sum, once to each worker",
+        repeats: 1,
+        probe: |probe| with_router(probe, released),
+        ..AGING
+    },
 ];
 
 fn never_ages(ground: &ProbeGround) -> Option<String> {
@@ -108,6 +122,16 @@ fn never_ages(ground: &ProbeGround) -> Option<String> {
 fn fewer(ground: &ProbeGround, least: usize) -> Option<String> {
     let first = ground.of_first_job();
     (first < least).then(|| format!("the first job has {first} workers"))
+}
+
+/// Returns why not all blocks that may be under way are tested at once.
+fn many_blocks(ground: &ProbeGround) -> Option<String> {
+    let (most, tested) = (ground.number("target.block_cnt_max"), blocks_in_time(ground, WINDOW));
+    match most {
+        Some(most) if most <= tested as i64 => None,
+        Some(most) => Some(format!("target.block_cnt_max = {most}; {tested} or fewer are tested")),
+        None => Some("target.block_cnt_max is not set".to_owned()),
+    }
 }
 
 fn in_time(router: &mut Router) -> ProbeResult<()> {
@@ -126,7 +150,7 @@ fn partial(router: &mut Router) -> ProbeResult<()> {
     router.any_phase()?;
     let workers = router.workers.len();
     let most = router.probe.ground.number("target.block_cnt_max").map_or(BLOCKS, |most| (most as usize).min(BLOCKS));
-    let count = router.blocks_in_time(most);
+    let count = blocks_in_time(router.probe.ground, most);
     let (mut spots, mut parts, mut orders, mut all) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
     for at in 0..count {
         let fresh = router.begin();
@@ -247,4 +271,19 @@ fn late(router: &mut Router) -> ProbeResult<()> {
     }
     // The record of the late contribution may be kept until then.
     router.ages_all()
+}
+
+fn released(router: &mut Router) -> ProbeResult<()> {
+    let count = router.probe.ground.number("target.block_cnt_max").map_or(1, |most| most as usize);
+    for _ in 0..2 {
+        let spots: Vec<_> = (0..count).map(|_| router.begin()).collect();
+        for spot in &spots {
+            // Any of them, so that none is a permanent straggler.
+            let ((others, _), parts) = (router.any_order_and_last(), router.parts());
+            router.send_all(&others, spot, &parts)?;
+        }
+        router.all_aged(&spots)?;
+        whole_window(router, count)?;
+    }
+    whole_window(router, count)
 }

@@ -24,6 +24,8 @@ use planted::{Defect, PLANTED};
 const WORKERS: usize = 4;
 const JOBS: u16 = 2;
 const VALUES: usize = 60;
+/// Maximum number of blocks under way.
+const ROOM: usize = 40;
 const TIMEOUT: Time = 10 * MS;
 /// When timers with a period visit the blocks first.
 const FIRST_VISIT: Time = MS / 10;
@@ -66,6 +68,8 @@ struct Naive {
     drops_late: bool,
     /// The last of them with `Defect::LateIntoNext`.
     late: Vec<i32>,
+    /// Number of blocks that are not under way, but count as such.
+    leaked: usize,
     /// Replaced records, and when they time out.
     old: Vec<(Time, (u8, u32), Record)>,
     /// Notifies jobs whose blocks timed out, with the next packet (docs/trio.md).
@@ -159,8 +163,9 @@ impl Naive {
         }
         let Some(it) = self.read(frame) else { return };
         let (key, now, defect) = ((it.job, it.block), self.now, self.defect);
-        let under_way = self.records.values().filter(|record| !record.is_done).count();
-        if defect == Defect::FewBlocks && under_way >= 16 && self.records.get(&key).is_none_or(|one| one.is_done) {
+        let under_way = self.leaked + self.records.values().filter(|record| !record.is_done).count();
+        let room = if defect == Defect::FewBlocks { 16 } else { ROOM };
+        if under_way >= room && self.records.get(&key).is_none_or(|one| one.is_done) {
             return;
         }
         let record = self.records.entry(key).or_insert_with(|| Record { is_done: true, ..Record::default() });
@@ -213,6 +218,7 @@ impl Naive {
             (record.is_done, record.ages_again) = (true, defect == Defect::AgesWhole);
             let record = record.clone();
             self.answer(now, key, &record, false);
+            self.leaked += usize::from(defect == Defect::LeaksWhole);
         }
     }
 
@@ -263,6 +269,7 @@ impl Naive {
             }
         }
         self.answer(t, key, &left, true);
+        self.leaked += usize::from(self.is(Defect::LeaksAged));
         if self.notifies {
             self.to_notify.push(key.0);
         }
@@ -386,7 +393,8 @@ fn ground(timers: bool, on_cable: bool) -> ProbeGround {
 /// Does the same for blocks of so many gradients.
 fn ground_with(elements: usize, timers: bool, on_cable: bool) -> ProbeGround {
     let text = format!(
-        "[target]\ntimeout = \"10ms\"\nmitigation = {timers}\n[workload]\nelements = {elements}\n[endpoint]\nwindow = 32\n"
+        "[target]\ntimeout = \"10ms\"\nmitigation = {timers}\nblock_cnt_max = {ROOM}\n\
+         [workload]\nelements = {elements}\n[endpoint]\nwindow = 32\n"
     );
     let workers = Population::regular(JOBS, WORKERS as u32);
     ProbeGround {
@@ -435,6 +443,7 @@ fn naive(defect: Defect) -> Naive {
         evicts: false,
         drops_late: false,
         late: Vec::new(),
+        leaked: 0,
         old: Vec::new(),
         notifies: false,
         to_notify: Vec::new(),

@@ -58,6 +58,22 @@ fn a_block_that_ages_before_another_fails_no_clause() {
     }
 }
 
+/// Of a larger table some blocks would age before others have their contributions.
+#[test]
+fn a_table_that_is_not_full_in_time_is_not_tested() {
+    let exempt = |timeout: &str, most: usize| {
+        let keys = format!("[target]\ntimeout = \"{timeout}\"\nmitigation = true\nblock_cnt_max = {most}\n");
+        let ground = ProbeGround { keys: Document::parse(&keys, "test").unwrap(), ..ground(true, false) };
+        (clause_named("trio-ml-released").exempt)(&ground)
+    };
+    // Four contributions of 1 µs to each block, in an eighth of the timeout.
+    for (timeout, most) in [("10ms", 256), ("1ms", 31)] {
+        assert_eq!(exempt(timeout, most), None);
+        let why = exempt(timeout, most + 1).unwrap_or_default();
+        assert!(why.contains(&format!("{}; {most} or fewer", most + 1)), "{why}");
+    }
+}
+
 /// Every repeat has a fresh router: what comes at once meets all timers just before their first visit.
 #[test]
 fn timers_that_are_late_are_found_on_fresh_routers() {

@@ -62,6 +62,8 @@ pub(super) enum Defect {
     KeepsAged,
     LateIntoNext,
     LateJoined,
+    LeaksAged,
+    LeaksWhole,
 }
 
 /// Defects, and the clauses that must detect each.
@@ -124,4 +126,6 @@ pub(super) const PLANTED: &[(Defect, &[&str])] = &[
     (Defect::KeepsAged, &["trio-ml-late"]),
     (Defect::LateIntoNext, &["trio-ml-late"]),
     (Defect::LateJoined, &["trio-ml-late"]),
+    (Defect::LeaksAged, &["trio-ml-released"]),
+    (Defect::LeaksWhole, &["trio-ml-released"]),
 ];
