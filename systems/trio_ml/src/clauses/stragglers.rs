@@ -1,6 +1,5 @@
 //! Clauses on blocks that lack a worker: when they time out, and their partial results (§5).
 
-use pktgen_core::time::Time;
 use pktgen_core::units::Span;
 
 use super::blocks::{WINDOW, whole_window};
@@ -54,10 +53,8 @@ pub(super) static CLAUSES: &[Clause] = &[
     Clause {
         id: "trio-ml-touched",
         title: "a block that is touched does not age",
-        rule: "Every packet of a block sets its REF flag: it ages only if none comes for a timeout (§5).",
-        precondition: "target.mitigation = true; four workers or more",
-        exempt: |ground| never_ages(ground).or_else(|| fewer(ground, 4)),
-        stimulus: "contributions of all workers, three quarters of a timeout apart",
+        rule: "A lookup sets the REF flag of the record that it finds (§5), also for a packet that is then refused (docs/trio.md): a block ages only if none of its packets comes for a timeout.",
+        stimulus: "three quarters of a timeout apart: contributions of all workers but one, two copies of one of them, two contributions of that worker with the generation before, and its right one",
         observation: "all ports, until the device is silent",
         oracle: "no frame before the last contribution; then the whole sum",
         repeats: 2,
@@ -116,12 +113,6 @@ pub(super) static CLAUSES: &[Clause] = &[
 
 fn never_ages(ground: &ProbeGround) -> Option<String> {
     ground.alone().or_else(|| timeout(ground).is_none().then(|| "target.mitigation = false".to_owned()))
-}
-
-/// Returns why a clause that requires this many workers does not apply.
-fn fewer(ground: &ProbeGround, least: usize) -> Option<String> {
-    let first = ground.of_first_job();
-    (first < least).then(|| format!("the first job has {first} workers"))
 }
 
 /// Returns why not all blocks that may be under way are tested at once.
@@ -201,32 +192,35 @@ fn receivers(router: &mut Router) -> ProbeResult<()> {
 
 fn touched(router: &mut Router) -> ProbeResult<()> {
     let Some(timeout) = timeout(router.probe.ground) else { return Ok(()) };
-    let spot = router.begin();
-    let ((others, last), parts) = (router.any_order_and_last(), router.parts());
-    let mut left: Option<Time> = None;
-    for n in others.into_iter().chain([last]) {
-        if let Some(left) = left {
-            let gap = router.probe.now() - left;
-            if gap >= timeout {
-                return Err(ProbeStop::Undecidable(format!(
-                    "two contributions were {} apart, and target.timeout is {}",
-                    Span::from_ps(gap),
-                    Span::from_ps(timeout)
-                )));
-            }
-        }
+    let mut spot = router.begin();
+    spot.generation = spot.generation.max(1);
+    let earlier = Spot { generation: spot.generation - 1, ..spot };
+    let ((others, last), parts, other) = (router.any_order_and_last(), router.parts(), router.part());
+    let again = others[router.probe.below(others.len())];
+    // Two of each kind that is in no sum: a block that they do not touch lacks packets for more than two timeouts.
+    let mut frames: Vec<_> = others.iter().map(|n| (*n, router.frame(*n, &spot, &parts[*n]))).collect();
+    let (copy, stale) = (router.frame(again, &spot, &parts[again]), router.frame(last, &earlier, &other));
+    frames.extend([(again, copy.clone()), (again, copy), (last, stale.clone()), (last, stale)]);
+    for (n, frame) in &frames {
         router.begins_anew();
-        router.send(n, &spot, &parts[n])?;
-        left = Some(router.probe.last_sent());
-        if n != last {
-            let out = router.pass(timeout * 3 / 4)?;
-            if !out.is_empty() {
-                let after = format!("{spot}: frames while contributions come three quarters of a timeout apart");
-                return Err(ClauseBreach::stop(after, "none", out.len()));
-            }
+        router.send_frame(*n, frame)?;
+        let left = router.probe.last_sent();
+        let out = router.pass(timeout * 3 / 4)?;
+        let gap = router.probe.now() - left;
+        if gap >= timeout {
+            return Err(ProbeStop::Undecidable(format!(
+                "two packets of a block were {} apart, and target.timeout is {}",
+                Span::from_ps(gap),
+                Span::from_ps(timeout)
+            )));
+        }
+        if !out.is_empty() {
+            let after = format!("{spot}: frames while packets come three quarters of a timeout apart");
+            return Err(ClauseBreach::stop(after, "none", out.len()));
         }
     }
-    let answers = router.sums_to(&[], &spot, &parts)?;
+    router.begins_anew();
+    let answers = router.sums_to(&[last], &spot, &parts)?;
     counts(&answers, &spot, parts.len(), parts.len())
 }
 

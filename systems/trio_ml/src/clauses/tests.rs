@@ -50,6 +50,8 @@ struct Record {
 /// A router over bytes, with a port for every worker.
 struct Naive {
     defect: Defect,
+    /// Number of workers whose contributions make a block whole.
+    workers: usize,
     timers: bool,
     /// Results go to each worker's address instead of the job's group.
     unicast: bool,
@@ -174,6 +176,9 @@ impl Naive {
             _ => (it.generation.wrapping_sub(record.generation) as i16) > 0,
         };
         if !record.is_done && it.generation != record.generation && !newer && defect != Defect::TakesOlder {
+            if !matches!(defect, Defect::StaleTouchNot | Defect::AgesFromOpening) {
+                record.touched = now;
+            }
             return;
         }
         let is_late = record.is_done && record.bits != 0 && it.generation == record.generation;
@@ -197,8 +202,12 @@ impl Naive {
             *record = Record { generation, is_late, opened: now, sums, ..Record::default() };
             record.sums.iter_mut().zip(old).for_each(|(sum, old)| *sum = old);
         }
-        record.touched = if defect == Defect::AgesFromOpening { record.opened } else { now };
         let bit = 1 << it.source;
+        record.touched = match defect {
+            Defect::AgesFromOpening => record.opened,
+            Defect::CopiesTouchNot if record.bits & bit != 0 => record.touched,
+            _ => now,
+        };
         if record.bits & bit != 0 && defect != Defect::CountsAgain {
             return;
         }
@@ -214,7 +223,7 @@ impl Naive {
         record.count = record.count.wrapping_add(1);
         record.last |= it.last;
         let early = u8::from(defect == Defect::CompletesEarly);
-        if record.count == WORKERS as u8 - early {
+        if record.count == self.workers as u8 - early {
             (record.is_done, record.ages_again) = (true, defect == Defect::AgesWhole);
             let record = record.clone();
             self.answer(now, key, &record, false);
@@ -432,6 +441,7 @@ fn holds_on(ground: &ProbeGround, clause: &Clause, router: &mut Naive, memory: &
 fn naive(defect: Defect) -> Naive {
     Naive {
         defect,
+        workers: WORKERS,
         timers: true,
         unicast: false,
         on_cable: false,

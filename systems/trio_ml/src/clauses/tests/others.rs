@@ -58,6 +58,21 @@ fn a_block_that_ages_before_another_fails_no_clause() {
     }
 }
 
+/// Packets that are refused touch a block, too.
+#[test]
+fn what_does_not_touch_a_block_is_found_with_two_workers() {
+    let clause = clause_named("trio-ml-touched");
+    let defects = [Defect::None, Defect::AgesFromOpening, Defect::CopiesTouchNot, Defect::StaleTouchNot];
+    for (seed, workers) in (0..10).flat_map(|seed| [2, 3, WORKERS].map(|n| (seed, n))) {
+        let few = ProbeGround { workers: Arc::new(Population::regular(1, workers as u32)), ..ground(true, false) };
+        for (defect, period) in defects.into_iter().flat_map(|defect| [(defect, None), (defect, Some(TIMEOUT))]) {
+            let mut router = Naive { workers, period, ..naive(defect) };
+            let passes = holds_on(&few, clause, &mut router, &mut ProbeMemory::new(), seed);
+            assert_eq!(passes, defect == Defect::None, "{defect:?} {seed} {workers} {period:?}");
+        }
+    }
+}
+
 /// Of a larger table some blocks would age before others have their contributions.
 #[test]
 fn a_table_that_is_not_full_in_time_is_not_tested() {

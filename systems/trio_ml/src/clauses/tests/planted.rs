@@ -64,6 +64,8 @@ pub(super) enum Defect {
     LateJoined,
     LeaksAged,
     LeaksWhole,
+    CopiesTouchNot,
+    StaleTouchNot,
 }
 
 /// Defects, and the clauses that must detect each.
@@ -128,4 +130,6 @@ pub(super) const PLANTED: &[(Defect, &[&str])] = &[
     (Defect::LateJoined, &["trio-ml-late"]),
     (Defect::LeaksAged, &["trio-ml-released"]),
     (Defect::LeaksWhole, &["trio-ml-released"]),
+    (Defect::CopiesTouchNot, &["trio-ml-touched"]),
+    (Defect::StaleTouchNot, &["trio-ml-touched"]),
 ];
