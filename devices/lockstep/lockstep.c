@@ -6,7 +6,7 @@
  *   lockstep --ports 2 --up 1 --protocol olaf-strict --first 10.0.0.1 --workers 9 --per-cluster 3 --mbps 20
  *
  * pktgen starts it, with the path of its socket in PKTGEN_LOCKSTEP. --break, --after, --copies and --acks let it misbehave,
- * for tests.
+ * for tests; with --idle-ms it announces an instant so long after each frame, at which nothing leaves.
  */
 #define _GNU_SOURCE
 #include "device.h"
@@ -47,6 +47,9 @@ static enum acks acks;
 
 static int ports = 1, up = -1;
 static int fd;
+
+/* A timer that each frame starts, and that does nothing. */
+static int64_t idle_ps, idle_at = NEVER;
 
 /* A frame that arrived and has not been looked at: they come in the order of their times. */
 struct arrived {
@@ -169,6 +172,7 @@ void back(uint8_t *bytes, size_t len) { down(bytes, len); }
 
 static void arrive(struct arrived *frame) {
     int worker = frame->len > 42 ? worker_of(frame->bytes) : -1;
+    if (idle_ps) idle_at = frame->t + idle_ps;
     if (up >= 0 && frame->port == up) {
         counts.back_received++;
         if (acks != ONE) multicast(frame->bytes, frame->len);
@@ -183,8 +187,8 @@ static void arrive(struct arrived *frame) {
 
 /* When anything happens next. */
 static int64_t next(void) {
-    int64_t departure = next_departure(), arrival = first ? first->t : NEVER;
-    return departure < arrival ? departure : arrival;
+    int64_t departure = next_departure(), arrival = first ? first->t : NEVER, t = departure < arrival ? departure : arrival;
+    return t < idle_at ? t : idle_at;
 }
 
 /* Acts up to and including `until`, or up to the first instant at which anything leaves. Departures come before arrivals. */
@@ -192,6 +196,10 @@ static void advance(int64_t until) {
     leaving = false;
     for (int64_t t; (t = next()) <= until && !(leaving && t > left);) {
         now = t;
+        if (idle_at <= t) {
+            idle_at = NEVER;
+            continue;
+        }
         if (next_departure() <= t) {
             depart(t);
             continue;
@@ -317,6 +325,7 @@ static bool own_option(int key, const char *word) {
     case 'Y': copies = (enum copies)choose("copies", word, copies_names); break;
     case 'K': acks = (enum acks)choose("acks", word, acks_names); break;
     case 'M': options.fault = MUTE; break;
+    case 'I': idle_ps = (int64_t)whole("idle-ms", word, 1, 1000000) * 1000000000; break;
     default: return false;
     }
     return true;
@@ -325,7 +334,7 @@ static bool own_option(int key, const char *word) {
 int main(int count, char **words) {
     static const struct option known[] = {
         {"ports", 1, 0, 'P'}, {"up", 1, 0, 'U'},     {"break", 1, 0, 'B'}, {"after", 1, 0, 'A'},
-        {"mute", 0, 0, 'M'},  {"copies", 1, 0, 'Y'}, {"acks", 1, 0, 'K'},  {0},
+        {"mute", 0, 0, 'M'},  {"copies", 1, 0, 'Y'}, {"acks", 1, 0, 'K'},  {"idle-ms", 1, 0, 'I'}, {0},
     };
     struct sockaddr_un address = {.sun_family = AF_UNIX};
     const char *path = getenv("PKTGEN_LOCKSTEP");

@@ -145,6 +145,28 @@ fn a_coupled_run_is_the_same_again() {
     assert_eq!(again(), again());
 }
 
+/// A device may act at an instant that it announces, and need not: the run ends with the last frame, and `capture.until` cuts off only what
+/// would still leave.
+#[test]
+fn instants_at_which_nothing_leaves_are_no_part_of_a_run() {
+    let is_cut = |manifest: &Value| manifest["validity"]["notes"].to_string().contains("\"cut_off\"");
+    let end_of = |words: &[&str], set: &[&str]| {
+        let manifest = Ran::coupled(SWITCHML, words, set).valid();
+        (number(&manifest["counters"]["end_ps"]), is_cut(&manifest))
+    };
+    let idle = [SWITCHML_DEVICE, &["--idle-ms", "1000"]].concat();
+    let own = end_of(SWITCHML_DEVICE, &[]);
+    assert_eq!((end_of(&idle, &[]), own.1), (own, false));
+    let until = |at: u64| format!("capture.until={at}ps");
+    assert_eq!(end_of(&idle, &[&until(own.0 + 1000)]), own);
+    assert_eq!(end_of(&idle, &[&until(own.0 - 1)]), (own.0 - 1, true));
+    // A queue so slow that nothing is on a link for most of the time still has updates.
+    let slow = [OLAF_DEVICE, &["--mbps", "0.1", "--idle-ms", "1"]].concat();
+    let of = |set: &[&str]| manifest(&Ran::coupled(OLAF, &slow, set).dir());
+    let whole = number(&of(&[])["counters"]["end_ps"]);
+    assert!(is_cut(&of(&[&until(whole - 10_000_000_000)])));
+}
+
 /// Algorithm 1 in C and ours: the same packets in the same order.
 #[test]
 fn a_queue_of_another_process_merges_the_same_updates() {

@@ -247,18 +247,14 @@ impl Simulation {
     /// Runs until no event is left, or past `until`, or until `stop` is set.
     pub fn run(
         mut self,
-        until: Time,
+        mut until: Time,
         stop: &AtomicBool,
         recorder: &mut dyn Recorder,
         progress: &mut dyn FnMut(u64),
     ) -> Result<Outcome> {
-        let mut until = until;
         self.until = until;
         let mut events = 0u64;
-        let mut interrupted = false;
-        let mut cut = false;
-        let mut beyond_horizon = false;
-        let mut goal_reached = false;
+        let (mut interrupted, mut cut, mut beyond_horizon, mut goal_reached) = (false, false, false, false);
         loop {
             let (t, slot) = self.calendar.first();
             if t == NEVER || self.only_control_is_left(slot) {
@@ -273,15 +269,20 @@ impl Simulation {
                 break;
             }
             if t > until {
-                self.counters.end_ps = until;
-                cut = !interrupted;
+                if interrupted || !self.is_over(slot, until) {
+                    self.counters.end_ps = until;
+                    cut = !interrupted;
+                }
                 break;
             }
             self.event(t, slot, recorder)?;
             if self.coming.is_active() {
                 fetch::events(&self, events);
             }
-            self.counters.end_ps = t;
+            // A device of another process announces instants at which nothing may leave (`advance_remote`).
+            if !matches!(self.slots[slot as usize], Slot::Remote { .. }) {
+                self.counters.end_ps = t;
+            }
             if self.failure.is_some() {
                 break;
             }
@@ -460,7 +461,7 @@ impl Simulation {
                 }
                 self.arrive(link as usize, frame, recorder)
             }
-            Slot::Remote { node } => self.advance_remote(node, recorder),
+            Slot::Remote { node } => self.advance_remote(t, node, recorder),
         }
     }
 

@@ -18,6 +18,9 @@ use crate::frame::{Frame, Pool};
 use crate::recorder::Recorder;
 use crate::target::remote::{Advanced, Remote};
 
+/// Instants behind the end of a run at which a device is asked whether anything leaves, at most: it may announce one after another.
+const WAKES_MAX: u32 = 1 << 12;
+
 /// A device in another process.
 pub(super) struct RemotePlace {
     remote: Box<dyn Remote>,
@@ -93,22 +96,29 @@ impl Simulation {
         }
     }
 
-    /// Advances the device at `node` to the next event, or to its first departure, and carries its output.
-    pub(super) fn advance_remote(&mut self, node: NodeId, recorder: &mut dyn Recorder) -> Result<()> {
+    /// Advances the device at `node` to the next event, or to its first departure, and carries its output. The event at `t` is part
+    /// of the run only if a frame leaves: what the device announces is a lower bound.
+    pub(super) fn advance_remote(&mut self, t: Time, node: NodeId, recorder: &mut dyn Recorder) -> Result<()> {
         let Place::Remote(place) = &mut self.places[node as usize] else { return Ok(()) };
         self.calendar.set(place.slot, NEVER);
         // Its slot is the last: all other events are later.
         let (other, _) = self.calendar.first();
         let until = other.saturating_sub(1).min(self.until).min(HORIZON).max(place.next);
         let (pool, facts, host, uplinks) = (&mut self.pool, &self.facts, &mut self.host, &place.uplinks);
-        let frames = &mut self.out.frames;
-        let advanced = place.remote.advance(until, &mut |port, bytes| match admit(bytes, pool, facts) {
-            Some(frame) if usize::from(port) < uplinks.len() => {
-                frames.push((port.into(), as_on_cable(frame, pool, facts)));
+        let (frames, mut left) = (&mut self.out.frames, false);
+        let advanced = place.remote.advance(until, &mut |port, bytes| {
+            left = true;
+            match admit(bytes, pool, facts) {
+                Some(frame) if usize::from(port) < uplinks.len() => {
+                    frames.push((port.into(), as_on_cable(frame, pool, facts)));
+                }
+                Some(frame) => pool.release(frame.buffer),
+                None => host.foreign += strangers(bytes),
             }
-            Some(frame) => pool.release(frame.buffer),
-            None => host.foreign += strangers(bytes),
         });
+        if left || advanced.is_err() {
+            self.counters.end_ps = t;
+        }
         match advanced {
             Ok(Advanced { t, next }) => {
                 for (port, frame) in &mut self.out.frames {
@@ -128,6 +138,31 @@ impl Simulation {
                 Ok(())
             }
         }
+    }
+
+    /// Returns whether the run is over although the event of `slot` is behind `until`: it is the only one left, of a device from which
+    /// nothing leaves at the instants that it announces. What leaves is behind the end of the run, and is discarded.
+    pub(super) fn is_over(&mut self, slot: u32, until: Time) -> bool {
+        let Slot::Remote { node } = self.slots[slot as usize] else { return false };
+        self.calendar.set(slot, NEVER);
+        if self.calendar.first().0 != NEVER || self.workers.waits() || self.is_late(until) {
+            return false;
+        }
+        let Place::Remote(place) = &mut self.places[node as usize] else { return false };
+        for _ in 0..WAKES_MAX {
+            let mut left = false;
+            let advanced = place.remote.advance(place.next, &mut |_, _| left = true);
+            match advanced {
+                Ok(_) if left => return false,
+                Ok(Advanced { next: NEVER, .. }) => return true,
+                Ok(Advanced { next, .. }) => place.next = next,
+                Err(why) => {
+                    self.failure = Some(why.to_string());
+                    return false;
+                }
+            }
+        }
+        false
     }
 
     /// Ends remote devices and adds their counters.
