@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::path::Path;
 
 use pktgen_core::Result;
-use pktgen_core::record::Fault;
+use pktgen_core::record::{Fault, REQUESTS_RESENT, RESULTS_AGAIN, RESULTS_LATE};
 use pktgen_wire::device::Address;
 use pktgen_wire::pcap::{Packet, Reader};
 use pktgen_wire::wire::Formats;
@@ -26,7 +26,7 @@ use crate::links::Balances;
 /// Place of the workers' packets.
 const TAP: &str = "tap of the workers";
 
-/// Repetitions about which nothing is said where no capture shows their reason.
+/// Repetitions on wires about which nothing is said where no capture shows their reason: hosts are late now and then.
 const FEW: u64 = 3;
 
 /// Results of others by which a worker without any is conspicuous.
@@ -296,19 +296,10 @@ pub(crate) fn look_at(
         return Ok(());
     }
     let balance = &evidence.manifest.balance;
-    let told = |found: &[CauseFound]| {
-        let other = |found: &&CauseFound| ![&HOST_LATE, &COPIES, &REORDERED].contains(&found.cause);
-        found.iter().filter(other).map(|found| found.explains).sum::<u64>()
-    };
     let repeated = format!("{} of {} transmissions were repeated", balance.retransmitted, balance.sent);
     let (Some(workers), Some(server)) = (evidence.tap("workers"), evidence.tap("server")) else {
         unmatched(evidence, told(found), found);
-        if balance.retransmitted > FEW.max(balance.sent / 100) && told(found) * 2 < balance.retransmitted {
-            unknown.push(format!(
-                "why {repeated}: packets or their answers were lost or late, and no capture shows which; {}",
-                evidence.next_step("")
-            ));
-        }
+        by_counters(evidence, &repeated, found, unknown);
         return Ok(());
     };
     let all = Exchanges::read(&workers, &server, known.formats, known.ports(evidence))?;
@@ -357,6 +348,51 @@ fn unmatched(evidence: &Evidence, told: u64, found: &mut Vec<CauseFound>) {
     let says = format!("{frames} frames came that match no update or result of the run, and {lacks}");
     let proofs = vec![EvidenceItem::new("manifest.json, counters.foreign", says)];
     found.push(CauseFound::new(&RESULTS_UNMATCHED, certainty, frames, proofs));
+}
+
+/// Returns the number of transmissions and results that causes explain, but for copies, and hosts and frames that are late.
+fn told(found: &[CauseFound]) -> u64 {
+    let other = |found: &&CauseFound| ![&HOST_LATE, &COPIES, &REORDERED].contains(&found.cause);
+    found.iter().filter(other).map(|found| found.explains).sum()
+}
+
+/// Without captures: what the balance and the counters of the workers show of repetitions, and what they leave open.
+fn by_counters(evidence: &Evidence, repeated: &str, found: &mut Vec<CauseFound>, unknown: &mut Vec<String>) {
+    let (balance, counters) = (&evidence.manifest.balance, &evidence.manifest.counters);
+    let of = |name: &str| counters.device.get(name).copied().unwrap_or(0);
+    let [requests, late, again] = [REQUESTS_RESENT, RESULTS_LATE, RESULTS_AGAIN].map(of);
+    let told = told(found);
+    let few = (balance.sent / 100).max(if evidence.is_real() { FEW } else { 0 });
+    let is_open = |frames: u64| frames > few && told * 2 < frames;
+    if is_open(balance.retransmitted + requests) {
+        let requests = if requests > 0 { format!(", and {requests} of ends and pulls") } else { String::new() };
+        unknown.push(format!(
+            "why {repeated}{requests}: packets or their answers were lost or late, and no capture shows which; {}",
+            evidence.next_step("")
+        ));
+    }
+    // Between a device in lockstep and its workers nothing is lost. Frames that match nothing may be the first transmissions.
+    if evidence.is_lockstep() && counters.foreign == 0 {
+        if late > 0 && told * 2 < late {
+            let says = format!(
+                "{late} results came to a worker only when they were sent again: their first transmissions did not come"
+            );
+            let proofs = vec![EvidenceItem::new(format!("manifest.json, counters.device, {RESULTS_LATE}"), says)];
+            found.push(CauseFound::new(&RESULTS_LOST, Certainty::Certain, late, proofs));
+        }
+    } else if is_open(late) {
+        unknown.push(format!(
+            "why {late} results came to a worker only when they were sent again: their first transmissions were lost, or came in a form that \
+             matches nothing; {}",
+            evidence.next_step("")
+        ));
+    }
+    if is_open(again) {
+        unknown.push(format!(
+            "why the device sent {again} results again to workers that had them: their acknowledgements were lost or late; {}",
+            evidence.next_step("")
+        ));
+    }
 }
 
 /// What is missing, and by what it is judged.

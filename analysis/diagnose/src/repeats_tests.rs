@@ -249,3 +249,49 @@ fn unmatched_frames_are_named_where_workers_wait_in_vain() {
         assert_eq!(causes(foreign, 0, waits, clock, None), [], "{foreign} {waits} {clock}");
     }
 }
+
+/// Code, certainty, and number of frames that it explains.
+type Shown = (&'static str, Certainty, u64);
+
+/// What the counters of a run without captures show and leave open, in lockstep or on wires.
+fn counted(in_lockstep: bool, foreign: u64, counts: &[(&str, u64)]) -> (Vec<Shown>, Vec<String>) {
+    let mut manifest = crate::evidence::manifest(&[0, 0]);
+    manifest.external = Some("lockstep".to_owned()).filter(|_| in_lockstep);
+    if !in_lockstep {
+        manifest.clocks.insert("sent.t_sent_ps".to_owned(), "host".to_owned());
+    }
+    (manifest.balance.sent, manifest.counters.foreign) = (100, foreign);
+    for (name, count) in counts {
+        match *name {
+            "retransmitted" => manifest.balance.retransmitted = *count,
+            name => {
+                manifest.counters.device.insert(name.to_owned(), *count);
+            }
+        }
+    }
+    let (mut found, mut unknown) = (Vec::new(), Vec::new());
+    by_counters(&Evidence::of(Path::new(""), manifest), "n of 100", &mut found, &mut unknown);
+    (found.iter().map(|found| (found.cause.code, found.certainty, found.explains)).collect(), unknown)
+}
+
+#[test]
+fn counters_of_workers_show_results_that_the_device_repeated() {
+    let open = |in_lockstep, foreign, counts: &[(&str, u64)]| {
+        let (found, unknown) = counted(in_lockstep, foreign, counts);
+        assert!(found.is_empty(), "{counts:?}: {found:?}");
+        unknown.len()
+    };
+    // No host is late in virtual time: one in a hundred is left out there, on wires three are.
+    for (in_lockstep, few) in [(true, 1), (false, 3)] {
+        for name in ["retransmitted", REQUESTS_RESENT, RESULTS_AGAIN] {
+            assert_eq!([few, few + 1].map(|count| open(in_lockstep, 0, &[(name, count)])), [0, 1], "{name}");
+        }
+        assert_eq!(open(in_lockstep, 0, &[]), 0);
+    }
+    // Ends are repeated as pushes are.
+    assert_eq!(open(true, 0, &[("retransmitted", 1), (REQUESTS_RESENT, 1)]), 1);
+    // Results whose first transmission did not come are lost in a device in lockstep, unless it sent them in a wrong form.
+    assert_eq!(counted(true, 0, &[(RESULTS_LATE, 1)]), (vec![("results_lost", Certainty::Certain, 1)], Vec::new()));
+    assert_eq!([1, 2].map(|count| open(true, 1, &[(RESULTS_LATE, count)])), [0, 1]);
+    assert_eq!([3, 4].map(|count| open(false, 0, &[(RESULTS_LATE, count)])), [0, 1]);
+}

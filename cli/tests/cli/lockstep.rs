@@ -349,6 +349,23 @@ fn hot_sums_of_a_coupled_switch_are_checked() {
     }
 }
 
+/// A switch with a timeout below the round trip sends all results again to workers that have them.
+#[test]
+fn results_that_a_coupled_switch_repeats_are_counted() {
+    for (timeout, answer) in [("20", "nothing is wrong"), ("1", "cannot tell")] {
+        let words = ["--ports", "5", "--up", "4", "--protocol", "libra", "--workers", "4", "--timeout-ms", timeout];
+        let ran = Ran::coupled(LIBRA, &words, &["topology.delay=2ms"]);
+        let manifest = ran.valid();
+        let (device, balance) = (&manifest["counters"]["device"], &manifest["balance"]);
+        let again = device.get("workers.results_again").map_or(0, number);
+        assert_eq!(again > 1000, timeout == "1", "{timeout}: {device}");
+        assert_eq!((number(&balance["retransmitted"]), device.get("workers.results_late")), (0, None), "{device}");
+        let text = said(&pktgen(&[], &["diagnose", &ran.dir().display().to_string()], &[]).output().expect("it runs"));
+        assert!(text.starts_with(answer), "{timeout}: {text}");
+        assert_eq!(text.contains(&format!("why the device sent {again} results again")), timeout == "1", "{text}");
+    }
+}
+
 /// Every returned frame is compared with the run, not only the first copy; bytes after a packet are no part of it.
 #[test]
 fn copies_of_a_coupled_switch_are_checked() {

@@ -47,6 +47,13 @@ impl Counter {
     }
 }
 
+/// Counter of ends and pulls that workers of sparse training sent again (Libra), beside a device without a ledger.
+pub const REQUESTS_RESENT: &str = "workers.requests_resent";
+/// The same of results of the device that a worker first had in a further attempt.
+pub const RESULTS_LATE: &str = "workers.results_late";
+/// The same of further attempts of results that a worker had.
+pub const RESULTS_AGAIN: &str = "workers.results_again";
+
 /// Combines `value` into `values` under `name`; `largest` lists the names that are not sums.
 pub(super) fn count(
     values: &mut BTreeMap<String, u64>,

@@ -23,7 +23,7 @@ mod verdict;
 
 pub use cell::{Cell, LANES_MAX, Words};
 pub use code::{Action, Heat, Reason, SumOk};
-pub use counter::{Counter, CounterRule};
+pub use counter::{Counter, CounterRule, REQUESTS_RESENT, RESULTS_AGAIN, RESULTS_LATE};
 pub use digest::{FileDigest, FileDigests, Hashing, Verified, hex};
 pub use end::EndCounts;
 pub use interface::InterfaceCounts;

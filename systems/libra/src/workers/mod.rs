@@ -10,6 +10,7 @@ mod lane;
 mod packing;
 mod proof;
 mod reliable;
+mod repeats;
 mod seen;
 mod server;
 mod servers;
@@ -39,6 +40,7 @@ use pktgen_engine::endpoint::{
 use pktgen_engine::frame::{BURST, Frame, Kind, Pool};
 use pktgen_engine::target::sparse::SparsePlace;
 use proof::Proof;
+use repeats::Repeats;
 use settings::Settings;
 use worker::{Due, ResultArrival, Worker};
 
@@ -205,6 +207,7 @@ struct SparseWorkers {
     nudged_in_vain: bool,
     /// The expected sums of a device without a ledger, if all workers are in this process and none proceeds alone.
     proof: Option<Proof>,
+    repeats: Repeats,
 }
 
 impl SparseWorkers {
@@ -236,6 +239,7 @@ impl SparseWorkers {
             delivered: vec![Delivered::default(); sums],
             nudged_in_vain: false,
             proof: provable.then(|| Proof::new(sums, per_job, &settings.adder)),
+            repeats: Repeats::default(),
             packing,
             settings,
             facts: facts.clone(),
@@ -368,6 +372,7 @@ impl SparseWorkers {
         }
         let packet = PacketId::new(worker, seq, due.attempt);
         let is_update = matches!(due.item, Item::Push(_));
+        self.repeats.requests += u64::from(!is_update && due.attempt > 0);
         let record = is_update.then_some(Sent {
             t_gen: own.t_ready,
             t_due: t,
@@ -420,6 +425,7 @@ impl SparseWorkers {
             let arrival = self.hear(self.roster.hearers[i], &header, frame, pool, host);
             all |= arrival.completes;
             again |= arrival.again;
+            self.repeats.add(arrival);
         }
         host.frames_again += u64::from(again);
         self.deliver(node, &header, all, frame, pool, host);
@@ -572,7 +578,9 @@ impl Workers for SparseWorkers {
                 self.settings.rules.sparse.iterations()
             )
         });
-        let counters = self.proof.as_ref().map(Proof::counters).unwrap_or_default();
+        let mut counters = self.proof.as_ref().map(Proof::counters).unwrap_or_default();
+        // A device of ours has counters of its own.
+        counters.extend(self.repeats.counters().filter(|_| self.facts.external));
         WorkersEnd { unfinished, counters, ..WorkersEnd::default() }
     }
 }

@@ -39,6 +39,10 @@ pub(super) struct ResultArrival {
     pub completes: bool,
     /// Whether this transmission of it had arrived: a further attempt is no copy.
     pub again: bool,
+    /// Whether it is a further attempt, and the first transmission of the result that arrived.
+    pub late: bool,
+    /// Whether it is a further attempt of a result that had arrived.
+    pub further: bool,
 }
 
 /// The results of an iteration from one switch.
@@ -79,7 +83,20 @@ impl Results {
         let is_first = *got == 0;
         *got |= 1 << attempt;
         self.count += u32::from(is_first);
-        ResultArrival { completes: is_first && self.are_all(), again }
+        let is_resent = attempt > 0 && !again;
+        ResultArrival {
+            completes: is_first && self.are_all(),
+            again,
+            late: is_resent && is_first,
+            further: is_resent && !is_first,
+        }
+    }
+
+    /// Returns what a transmission is after the iteration of its result.
+    fn after(&self, number: u32, attempt: u8) -> ResultArrival {
+        let again = self.has(number, attempt);
+        let had = self.got.get(number.wrapping_sub(self.base) as usize).is_some_and(|got| *got != 0);
+        ResultArrival { again, further: attempt > 0 && !again && had, ..ResultArrival::default() }
     }
 
     /// Whether this transmission of a result has arrived, as far as it is of the last iteration with results. Transmissions that share
@@ -313,7 +330,7 @@ impl Worker {
         if head.iteration == self.iteration && self.phase == Phase::Pushing {
             return results.add(number, header.attempt, head, has_pairs);
         }
-        ResultArrival { completes: false, again: results.has(number, header.attempt) }
+        results.after(number, header.attempt)
     }
 
     /// Adds the server's answer to a push or a pull.
@@ -405,23 +422,27 @@ mod tests {
         let mut results = Results::default();
         let heads = [0, 1].map(|part| ResultHead { part, parts: 2, iteration: 0, opener: None });
         assert!(!results.has(0, 0), "nothing came");
-        for (part, attempt, completes, again) in [
-            (1, 0, false, false),
-            (1, 0, false, true),
-            (1, 1, false, false),
-            (1, 1, false, true),
-            (0, 2, true, false),
-            (0, 0, false, false),
-            (0, 2, false, true),
-            (0, 15, false, false),
-            (0, 15, false, false),
+        // With part and attempt: completes, again, late, further.
+        for (part, attempt, meanings) in [
+            (1, 0, [false; 4]),
+            (1, 0, [false, true, false, false]),
+            (1, 1, [false, false, false, true]),
+            (1, 1, [false, true, false, false]),
+            (0, 2, [true, false, true, false]),
+            (0, 0, [false; 4]),
+            (0, 2, [false, true, false, false]),
+            (0, 15, [false, false, false, true]),
+            (0, 15, [false, false, false, true]),
         ] {
-            let arrival = results.add(part, attempt, &heads[part as usize], true);
-            assert_eq!(arrival, ResultArrival { completes, again }, "part {part}, attempt {attempt}");
+            let ResultArrival { completes, again, late, further } =
+                results.add(part, attempt, &heads[part as usize], true);
+            assert_eq!([completes, again, late, further], meanings, "part {part}, attempt {attempt}");
         }
         results.begin();
         let known = [(0, 0), (1, 1), (1, 2), (2, 0)].map(|(number, attempt)| results.has(number, attempt));
         assert_eq!(known, [true, true, false, false]);
+        let further = [(0, 0), (0, 1), (0, 2), (2, 1)].map(|(number, attempt)| results.after(number, attempt).further);
+        assert_eq!(further, [false, true, false, false]);
         // Of the next iteration, the first result is number 2.
         assert!(!results.add(2, 0, &heads[0], true).again);
         assert_eq!([0, 1, 2, 3].map(|number| results.has(number, 0)), [false, false, true, false]);
