@@ -142,6 +142,11 @@ impl Clocks {
         }
     }
 
+    /// Returns the option that relates the clocks, for advice: one that was given may be wrong.
+    pub(super) fn option(&self) -> &'static str {
+        if matches!(self.relation, Relation::Given(_)) { "another --offset" } else { "--offset" }
+    }
+
     /// Whether nothing relates the two clocks.
     pub(super) fn is_unrelated(&self) -> bool {
         matches!(self.relation, Relation::Unknown(_))

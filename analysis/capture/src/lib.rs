@@ -21,6 +21,7 @@ mod merge;
 mod meter;
 mod notes;
 mod numbers;
+mod recent;
 pub mod replay;
 pub mod spool;
 mod sums;
@@ -223,6 +224,7 @@ fn analyze_in_order(
     let total: u64 = inputs.iter().filter_map(Input::file_bytes).sum();
     let mut merge = Merge::new(inputs);
     let mut meter = Meter::new(plan.formats, !plan.sender.is_empty(), plan.memory);
+    meter.leave_order(clocks.is_unrelated());
     let mut tables = plan.tables.as_ref().map(|tables| Tables::create(tables, plan.formats)).transpose()?;
     let (mut seen, mut told) = (0u64, 0);
     let mut batch = Vec::new();

@@ -126,6 +126,15 @@ impl Facts<'_> {
         self.inputs.iter().any(InputFacts::is_unordered) && totals.reuses_slots()
     }
 
+    /// Returns what adds the contributions that the senders' captures lack.
+    pub(super) fn other_contributions(&self) -> String {
+        const ALL: &str = "give captures of all workers, from before the first packet on (--sent FILE, repeatable)";
+        if self.clocks.is_unrelated() {
+            return ALL.to_owned();
+        }
+        format!("{ALL}; if these are all, the clocks do not agree ({})", self.clocks.option())
+    }
+
     /// Whether copies of a result may look like other results, since less of its values was kept of one than of another.
     fn cuts_values(&self) -> bool {
         let of_server = || self.inputs.iter().filter(|input| input.side == Side::Server).map(|input| &input.tally);
@@ -261,7 +270,7 @@ pub(super) enum Unsaid {
 }
 
 impl Unsaid {
-    pub(super) fn text(self, totals: &Totals) -> String {
+    pub(super) fn text(self, facts: &Facts, totals: &Totals) -> String {
         let (delivery, text) = match self {
             Unsaid::Count => (
                 Delivery::Unsaid,
@@ -306,13 +315,23 @@ impl Unsaid {
             Unsaid::Contributors => (
                 Delivery::ResultsOfAll,
                 "do not say how many updates they represent, and contributions of all workers to each of them were not seen before \
-                 it: what was merged or is missing is not known; --sent FILE adds the workers' side, --offset relates its clock to the server's",
+                 it: what was merged or is missing is not known",
             ),
             Unsaid::Members => (
                 Delivery::UncountedUpdates,
                 "do not say how many they represent: what was merged or is missing is not known; if the device only forwards, \
                  --forwards says so",
             ),
+        };
+        let advice = match (self, facts.clocks.is_unrelated()) {
+            (Unsaid::Transmission | Unsaid::Contributors, true) => {
+                "; --offset relates the clocks of the sides".to_owned()
+            }
+            (Unsaid::Contributors, false) if facts.sides[Side::Sender as usize] => {
+                format!("; {}", facts.other_contributions())
+            }
+            (Unsaid::Contributors, false) => "; --sent FILE adds the workers' side".to_owned(),
+            _ => String::new(),
         };
         let what = match self {
             Unsaid::Transmission | Unsaid::Results | Unsaid::JobResults => "packets",
@@ -324,7 +343,7 @@ impl Unsaid {
             Unsaid::JobResults => totals.silent_jobs.iter().map(String::as_str).collect(),
             _ => totals.formats_at_server_by(delivery),
         };
-        format!("{what} of {} {text}", of.join(" and "))
+        format!("{what} of {} {text}{advice}", of.join(" and "))
     }
 }
 

@@ -15,7 +15,8 @@ use pktgen_wire::wire::{FORMATS_MAX, Format, Formats};
 
 use super::flow::FlowMeter;
 use super::numbers::{LatestPackets, Seen, Senders};
-use super::sums::{Recent, Sums};
+use super::recent::Recent;
+use super::sums::Sums;
 use super::window::{Known, Window};
 use super::{Event, Side};
 use jobs::Jobs;
@@ -372,6 +373,11 @@ impl Meter {
     /// Sets the uncertainty of times at the server: an update that seems to arrive before its generation, by less than this, has the age 0.
     pub(super) fn allow_early(&mut self, within_ps: i64) {
         self.early_within_ps = within_ps;
+    }
+
+    /// Sets whether the two sides are in no common order of time.
+    pub(super) fn leave_order(&mut self, unordered: bool) {
+        self.sums.unordered = unordered;
     }
 
     /// Adds an event. Events of a worker and of a cluster must be in the order of time.

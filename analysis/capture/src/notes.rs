@@ -308,7 +308,7 @@ pub(super) fn notes(facts: &Facts, totals: &Totals, known: Known) -> Vec<Note> {
         say("age_of_model_not_defined", format!("no Age-of-Model: {}", why_no_ages(facts, totals, known.deliveries)));
     }
     if let (true, Deliveries::Uncounted(why) | Deliveries::Unknown(why)) = (server, known.deliveries) {
-        say("deliveries_unknown", why.text(totals));
+        say("deliveries_unknown", why.text(facts, totals));
     }
     if known.merged && known.aged {
         say("members_unknown", "packets do not name all updates in an aggregate: no Age-of-Model by worker".to_owned());
@@ -341,10 +341,14 @@ fn notes_of_counts(facts: &Facts, totals: &Totals, known: &Known) -> Vec<Note> {
     let mut notes = Vec::new();
     let mut say = |note, text: String| notes.push(Note { note, text });
     if server && known.deliveries == Deliveries::Counted && totals.unclear > 0 {
+        let advice = match sender {
+            true => format!("the senders' captures lack their contributions: {}", facts.other_contributions()),
+            false => "--sent FILE shows whether any were".to_owned(),
+        };
         let text = format!(
             "{} results of {} equal an earlier one of their block, and count as its copies; results do not say which transmissions they hold, \
              so if contributions were sent again, some may be sums of these, and received and all that follows from it too low; \
-             --sent FILE shows whether any were",
+             {advice}",
             totals.unclear,
             totals.formats_at_server_by(Delivery::Results).join(" and ")
         );

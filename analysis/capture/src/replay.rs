@@ -34,6 +34,7 @@ pub fn analyze_tables(dir: &Path, formats: Formats, forwards: bool, no_verify: b
     let mut sources = Source::find(dir, &index, &Rc::new(Numbers::of(dir, &index, formats)?))?;
     let sides = Side::ALL.map(|side| index.inputs.iter().any(|input| input.side == side));
     let mut meter = Meter::new(formats, sides[Side::Sender as usize], MEMORY);
+    meter.leave_order(index.clocks.is_unrelated());
     let of_server = index.inputs.iter().filter(|input| input.side == Side::Server);
     meter.allow_early(early_within_ps(&index.clocks, of_server.map(|input| input.tally.resolution_ps)));
     let mut heads: BinaryHeap<Reverse<(u64, usize)>> =

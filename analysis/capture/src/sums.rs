@@ -3,53 +3,14 @@
 //! Called by [`super::meter`]. A result goes to every worker of a job, so a capture may contain it many times. The
 //! first is its delivery, as in run dirs.
 
-use std::collections::HashMap;
-use std::hash::{BuildHasher, Hash, RandomState};
-
 use pktgen_wire::wire::Formats;
 use pktgen_wire::wire::sight::{Renewal, Sight};
 
 use super::Event;
+use super::recent::Recent;
 
 /// Number of entries that are remembered; at most twice as many.
 const KEPT: usize = 1 << 20;
-
-/// The latest entries of a map.
-pub(super) struct Recent<K, V, S = RandomState> {
-    young: HashMap<K, V, S>,
-    old: HashMap<K, V, S>,
-    kept: usize,
-    forgot: bool,
-}
-
-impl<K: Eq + Hash, V: Copy, S: BuildHasher + Default> Recent<K, V, S> {
-    /// Creates a map that remembers at least the latest `kept` entries.
-    pub(super) fn new(kept: usize) -> Self {
-        Recent { young: HashMap::default(), old: HashMap::default(), kept, forgot: false }
-    }
-
-    pub(super) fn put(&mut self, key: K, value: V) {
-        if self.young.len() == self.kept {
-            let old = std::mem::replace(&mut self.old, std::mem::take(&mut self.young));
-            self.forgot |= !old.is_empty();
-        }
-        self.young.insert(key, value);
-    }
-
-    pub(super) fn get(&self, key: &K) -> Option<V> {
-        self.young.get(key).or_else(|| self.old.get(key)).copied()
-    }
-
-    /// Whether it no longer has all that was put into it.
-    pub(super) fn forgot(&self) -> bool {
-        self.forgot
-    }
-
-    pub(super) fn take(&mut self, key: &K) -> Option<V> {
-        let old = self.old.remove(key);
-        self.young.remove(key).or(old)
-    }
-}
 
 /// What all packets of a sum have in common.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -241,6 +202,8 @@ impl Renewals {
 struct Contribution {
     /// Whether it was sent again.
     again: bool,
+    /// Copies of its results before it was known to be sent again, if the sides are in no order.
+    copies: u32,
     /// The [`Contributors`] that it is among.
     counted: u32,
 }
@@ -267,11 +230,15 @@ pub(super) struct Sums {
     workers: Option<(u16, u16)>,
     /// Whether a worker's first contribution to a sum came after the result, so that times of the two sides are in no common order.
     overtaken: bool,
+    /// Whether nothing relates the clocks of the two sides.
+    pub(super) unordered: bool,
+    /// Copies of results before the contributions that opened them, if the sides are in no order.
+    early: Recent<(SumId, u32), u32>,
     /// Results that are copies or belong to a retransmitted contribution that opened a sum of its own: their header
     /// does not distinguish these.
     pub(super) ambiguous: u64,
-    /// Results that equal an earlier one of their block, whose contributions were not captured: copies, or sums of transmissions that
-    /// headers do not distinguish.
+    /// Results that equal an earlier one of their block, whose contributions were not captured (before them, if the sides are in order):
+    /// copies, or sums of transmissions that headers do not distinguish.
     pub(super) unclear: u64,
 }
 
@@ -295,6 +262,8 @@ impl Sums {
             results: Recent::new(kept),
             workers: None,
             overtaken: false,
+            unordered: false,
+            early: Recent::new(kept),
             ambiguous: 0,
             unclear: 0,
         }
@@ -306,7 +275,8 @@ impl Sums {
         let (sum, is_new) = self.renewals.sum(event, Some(worker));
         let last = self.contributions.get(&(sum, worker));
         if let Some(last) = last.filter(|_| !is_new) {
-            self.contributions.put((sum, worker), Contribution { again: true, ..last });
+            self.contributions.put((sum, worker), Contribution { again: true, copies: 0, ..last });
+            self.ambiguous += u64::from(last.copies);
             return true;
         }
         self.overtaken |= self.renewals.is_over(event);
@@ -317,7 +287,9 @@ impl Sums {
             Contributors { number: self.counts, workers: 0 }
         });
         self.contributors.put(sum, Contributors { workers: open.workers.saturating_add(1), ..open });
-        self.contributions.put((sum, worker), Contribution { again: false, counted: open.number });
+        let copies = self.early.take(&(sum, worker)).unwrap_or(0);
+        self.unclear -= u64::from(copies);
+        self.contributions.put((sum, worker), Contribution { again: false, copies, counted: open.number });
         false
     }
 
@@ -329,12 +301,10 @@ impl Sums {
         let opener = if of_all { 0 } else { event.sight.worker.unwrap_or(0) };
         let result = (sum, opener, event.sight.count, event.content);
         if !is_new && self.results.get(&result).is_some() {
-            let own = self.contributions.get(&(sum, opener));
-            let renewal = self.renewals.of(event.format);
             // Of numbers in sequence, the number and the count of sources tell all sums apart.
-            let names_opener = !of_all && renewal != Renewal::Sequences;
-            self.ambiguous += u64::from(names_opener && own.is_some_and(|own| own.again));
-            self.unclear += u64::from(!of_all && own.is_none() && renewal == Renewal::Rounds);
+            if !of_all && self.renewals.of(event.format) != Renewal::Sequences {
+                self.copy((sum, opener));
+            }
             return false;
         }
         self.results.put(result, ());
@@ -344,6 +314,24 @@ impl Sums {
             self.workers = Some(self.workers.map_or((n, n), |(least, most)| (least.min(n), most.max(n))));
         }
         true
+    }
+
+    /// Records the copy of a result that contains the contribution which opened its sum. Only with related clocks is it known whether
+    /// that was sent again before.
+    fn copy(&mut self, opener: (SumId, u32)) {
+        match self.contributions.get(&opener) {
+            Some(own) if own.again => self.ambiguous += 1,
+            Some(own) if self.unordered => {
+                self.contributions.put(opener, Contribution { copies: own.copies.saturating_add(1), ..own });
+            }
+            Some(_) => {}
+            None => {
+                self.unclear += 1;
+                if self.unordered {
+                    self.early.put(opener, self.early.get(&opener).unwrap_or(0).saturating_add(1));
+                }
+            }
+        }
     }
 
     /// Returns the number of workers that contributed to every sum with all workers before its result; `None` if it is unknown or differs.
@@ -667,16 +655,5 @@ mod tests {
             let is_new = [7, 7, 8, 7].map(|seq| sums.result(&event(What::Result, Some(4), seq, 0), of_all));
             assert_eq!((is_new, sums.unclear), ([true, false, true, false], unclear));
         }
-    }
-
-    #[test]
-    fn what_is_old_is_forgotten() {
-        let mut recent: Recent<u32, u32> = Recent::new(4);
-        (0..20).for_each(|i| recent.put(i, i * i));
-        assert_eq!((recent.get(&19), recent.get(&16), recent.get(&2)), (Some(361), Some(256), None));
-        assert!(recent.forgot());
-        let mut recent: Recent<u32, u32> = Recent::new(4);
-        (0..8).for_each(|i| recent.put(i, i));
-        assert!(!recent.forgot());
     }
 }

@@ -3,6 +3,7 @@
 mod clusters;
 mod cut;
 mod early;
+mod order;
 mod recordings;
 mod sources;
 
