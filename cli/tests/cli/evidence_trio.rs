@@ -1,5 +1,8 @@
 //! Results of the configs for the Trio paper's figures, read from the report that users read.
 
+use std::fs;
+use std::path::Path;
+
 use crate::support::figures::{report, values};
 
 const TRIO: &str = "variant=Trio-ML";
@@ -16,6 +19,28 @@ fn the_more_stragglers_the_more_partial_results_help() {
     // One straggler of 0.5 to 2 iterations at three points: SwitchML waits for all of it, 1 + 3 · 0.16 · 1.25.
     let switchml = values(&all, &["variant=SwitchML", "workload.straggler_probability=0.16"], "over_ideal");
     assert!((1.45..=1.75).contains(&switchml[0]), "{switchml:?}");
+}
+
+/// The page compares both systems with one ideal: the ratios to it differ by the speedup.
+#[test]
+fn the_table_of_figure_13_has_one_ideal() {
+    let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/training.md");
+    let page = fs::read_to_string(page).expect("docs/training.md");
+    let (_, table) = page.split_once("| Trio-ML / ideal | SwitchML / ideal |\n").expect("the table");
+    let rows: Vec<Vec<&str>> = table
+        .lines()
+        .skip(1)
+        .map_while(|line| line.strip_prefix("| 0."))
+        .map(|line| line.split('|').map(str::trim).collect())
+        .collect();
+    assert_eq!(rows.len(), 5);
+    let number = |text: &str| text.trim().parse::<f64>().expect("a number");
+    for row in rows {
+        let (trio, switchml) = (row[4].split(','), row[5].split(','));
+        for ((speedup, trio), switchml) in row[1..4].iter().copied().zip(trio).zip(switchml) {
+            assert!((number(switchml) / number(trio) - number(speedup)).abs() < 0.025, "{row:?}");
+        }
+    }
 }
 
 /// The map of Figure 13: one straggler cannot give the published ratio, independent ones can.
