@@ -147,6 +147,11 @@ impl Clocks {
         if matches!(self.relation, Relation::Given(_)) { "another --offset" } else { "--offset" }
     }
 
+    /// The same of the option that gives the origin of times.
+    pub(super) fn origin_option(&self) -> &'static str {
+        if self.has_given_origin() { "another --anchor" } else { "--anchor" }
+    }
+
     /// Whether nothing relates the two clocks.
     pub(super) fn is_unrelated(&self) -> bool {
         matches!(self.relation, Relation::Unknown(_))

@@ -269,6 +269,7 @@ fn analyze_in_order(
         sides: [!plan.sender.is_empty(), !plan.server.is_empty()],
         forwards: plan.forwards,
         shard: (plan.shard != Shard::WHOLE).then(|| plan.shard.to_string()),
+        format: plan.format.map(|format| format.name()),
         clocks,
         inputs: &inputs,
     };

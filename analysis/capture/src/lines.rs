@@ -97,6 +97,8 @@ pub(super) struct Facts<'a> {
     pub(super) forwards: bool,
     /// The shard of clusters, unless all are analysed.
     pub(super) shard: Option<String>,
+    /// The name of the format that the user gave for all packets.
+    pub(super) format: Option<&'static str>,
     /// Relation of the clocks.
     pub(super) clocks: &'a Clocks,
     /// The files.

@@ -64,10 +64,10 @@ const NO_FATES: &str = "\"missing\" was sent and is in nothing that arrived: dro
                         forwards, --forwards calls it loss";
 
 /// Returns notes about problems of files.
-fn notes_of_files(inputs: &[InputFacts]) -> Vec<Note> {
+fn notes_of_files(facts: &Facts) -> Vec<Note> {
     let mut notes = Vec::new();
     let mut say = |note, text: String| notes.push(Note { note, text });
-    for input in inputs {
+    for input in facts.inputs {
         let (path, tally) = (&input.path, &input.tally);
         if let Some(error) = &input.damage {
             say("damaged", format!("{error}; what stands before it was analysed"));
@@ -103,9 +103,9 @@ fn notes_of_files(inputs: &[InputFacts]) -> Vec<Note> {
             say("resolution", text);
         }
         if tally.early > 0 {
-            let n = tally.early;
+            let (n, offset, anchor) = (tally.early, facts.clocks.option(), facts.clocks.origin_option());
             let text = format!(
-                "{path}: {n} packets were received before they were generated: the clocks do not agree (--offset, --anchor)"
+                "{path}: {n} packets were received before they were generated: the clocks do not agree ({offset}, {anchor})"
             );
             say("invalid", text);
         }
@@ -170,10 +170,13 @@ fn notes_of_sides(facts: &Facts, totals: &Totals) -> Vec<Note> {
                 _ if packets == unread => {
                     format!("no packet{at} could be counted, of {packets}: the other notes say why")
                 }
-                _ => format!(
-                    "no packet{at} is of a known format; if ports are others, name it: --format {}",
-                    names.join("|")
-                ),
+                _ => match facts.format {
+                    Some(format) => format!("no packet{at} is of {format}; leave --format out, or name another one"),
+                    None => format!(
+                        "no packet{at} is of a known format; if ports are others, name it: --format {}",
+                        names.join("|")
+                    ),
+                },
             };
             say("nothing_found", text);
         }
@@ -237,13 +240,13 @@ fn note_of_times(facts: &Facts, totals: &Totals) -> Option<Note> {
     let exact = i64::try_from(exact).unwrap_or(i64::MAX).saturating_add(clocks_error(facts.clocks));
     (totals.backwards > 0 && facts.clocks.comparable() && totals.backwards_ps > exact).then(|| {
         let most = show("ns", totals.backwards_ps as f64 / 1000.0);
-        let count = totals.backwards;
+        let (count, option) = (totals.backwards, facts.clocks.option());
         let swapped = match totals.backwards * 2 > totals.matched && facts.clocks.measured_offset().is_none() {
             true => ", or the files are exchanged (--sent takes those of the workers)",
             false => "",
         };
         let text = format!(
-            "{count} packets arrived before they were sent, by up to {most}: the clocks do not agree (--offset){swapped}"
+            "{count} packets arrived before they were sent, by up to {most}: the clocks do not agree ({option}){swapped}"
         );
         Note { note: "invalid", text }
     })
@@ -287,7 +290,7 @@ fn without_a_sender(totals: &Totals, known: &Known) -> &'static str {
 
 pub(super) fn notes(facts: &Facts, totals: &Totals, known: Known) -> Vec<Note> {
     let [sender, server] = facts.sides;
-    let mut notes = notes_of_files(facts.inputs);
+    let mut notes = notes_of_files(facts);
     notes.extend(note_of_times(facts, totals));
     notes.extend(note_of_spans(facts, totals));
     let ours: u64 = totals.kinds.iter().flatten().flatten().sum();

@@ -54,7 +54,7 @@ pub fn analyze_tables(dir: &Path, formats: Formats, forwards: bool, no_verify: b
     meter.totals.kinds = Totals::kinds_of(formats, &index.kinds);
     meter.totals.background = index.background;
     let shard = index.shard.map(|(index, of)| format!("{index}/{of}"));
-    let facts = lines::Facts { sides, forwards, shard, clocks: &index.clocks, inputs: &index.inputs };
+    let facts = lines::Facts { sides, forwards, shard, format: None, clocks: &index.clocks, inputs: &index.inputs };
     lines::measured(&facts, meter)
 }
 

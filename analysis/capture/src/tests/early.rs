@@ -23,6 +23,14 @@ fn the_uncertainty_of_an_offset_changes_no_latency() {
         assert_eq!((of("host_latency_p50"), of("host_latency_max")), (Some(-15_000.0), Some(-15_000.0)));
     }
     assert!(is_invalid(&exact) && !is_invalid(&wide), "{:?} {:?}", exact.notes, wide.notes);
+    // The offset was given: another one is needed. Without one, the clocks are the same by the notes in the files.
+    let advised = |measured: &Measured, advice: &str| {
+        let invalid = measured.notes.iter().filter(|note| note.note == "invalid");
+        invalid.filter(|note| note.text.contains(&format!("the clocks do not agree ({advice}"))).count()
+    };
+    let without = analysed(&both(&names));
+    assert_eq!((advised(&exact, "another --offset"), advised(&exact, "--offset")), (2, 0), "{:?}", exact.notes);
+    assert_eq!((advised(&without, "another --offset"), advised(&without, "--offset")), (0, 2), "{:?}", without.notes);
     // Rates are of the same times.
     let of = |measured: &Measured| -> Vec<Option<f64>> {
         measured.lines.iter().filter(|line| line.metric == "throughput_bps").map(|line| line.value).collect()

@@ -48,6 +48,24 @@ fn only_packets_that_can_be_of_the_given_format_are_read_as_such() {
     }
 }
 
+/// A format is proposed to who gave none; of one that was given no packet may be.
+#[test]
+fn a_format_that_was_given_is_not_proposed() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("c.pcapng");
+    let mut frame = vec![0; HEAD + 300];
+    Template::new((worker_ip(1), 53), (SERVER_IP, 53), frame.len()).emit(&mut frame);
+    write(&path, &[(1000, frame)]);
+    let found = |given: Option<&str>| {
+        let plan = CapturePlan::new(all().protocols.formats, vec![path.clone()], Vec::new());
+        let measured = analysed(&CapturePlan { format: given.map(format), ..plan });
+        let note = measured.notes.into_iter().find(|note| note.note == "nothing_found");
+        note.expect("a note").text
+    };
+    assert!(found(None).starts_with("no packet is of a known format; if ports are others, name it: --format"));
+    assert_eq!(found(Some("atp_ml")), "no packet is of atp_ml; leave --format out, or name another one");
+}
+
 /// Numbers, times and counts that a run restored are no content of the packets; their workers are in the senders' captures, with our header.
 #[test]
 fn packets_that_came_without_our_header_show_no_more_than_on_the_wire() {
