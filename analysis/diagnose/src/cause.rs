@@ -89,7 +89,7 @@ causes! {
         do "give the workers a core of their own (transport.cores, wait = \"spin\"), or lower schedule.offered";
     HOST_OVERRUN = "host_overrun" in Server, "frames were lost on the host after they had arrived",
         by "drops of the receiving socket or interface",
-        do "give the server a core of its own, raise net.core.rmem_max, use transport.kind = \"af_xdp\"";
+        do "give the server a core of its own, raise net.core.rmem_max; transport.kind = \"af_xdp\" takes more than sockets";
     DEVICE_ENDED = "device_ended" in Device, "the launched device ended during the run",
         by "the fault device_ended",
         do "look at what the device printed";
@@ -155,7 +155,7 @@ causes! {
         do "look at counters of errors of the ports: cable, optics, FCS; then at the device's drops";
     RESULTS_LOST = "results_lost" in Device, "contributions or results are lost now and then",
         by "sums or acknowledgements that workers asked for again, never got, or that lack contributions sent in time",
-        do "look at the device's and the interfaces' counters of drops; allow for losses by endpoint.retransmit";
+        do "look at the device's and the interfaces' counters of drops; with endpoint.retransmit workers ask again";
     ACKS_LOST = "acks_lost" in Device, "answers of the server do not come to the workers",
         by "answers that were sent, and answers that came",
         do "look at the device's table of groups and its way back: pktgen device plan";

@@ -403,15 +403,33 @@ impl Evidence {
         self.manifest.counters.sums_wrong.max(of_server) + unlike
     }
 
-    /// Describes how to find out what is wrong with payloads: captures on wires with `also`, or, in virtual time, checks by rules.
-    pub(crate) fn next_step(&self, also: &str) -> String {
-        if self.is_real() {
-            format!("set transport.tap = \"tap.pcapng\"{also} and run again")
-        } else {
-            "pktgen certify tries the device rule by rule, where its program has clauses; a run on wires with transport.tap = \
-             \"tap.pcapng\" keeps its frames"
-                .into()
+    /// Describes how to find out what is wrong with payloads: captures on wires, with `lanes` or without, unless the run has them; or, in
+    /// virtual time, checks by rules.
+    pub(crate) fn next_step(&self, lanes: bool) -> String {
+        const CERTIFY: &str = "pktgen certify tries the device rule by rule, where its program has clauses";
+        if !self.is_real() {
+            return format!("{CERTIFY}; a run on wires with transport.tap = \"tap.pcapng\" keeps its frames");
         }
+        let keys = [
+            (self.tap("workers").is_none(), "transport.tap = \"tap.pcapng\""),
+            (lanes && self.manifest.lanes.is_none(), "format.lanes = true"),
+        ];
+        let unset: Vec<&str> = keys.into_iter().filter_map(|(unset, key)| unset.then_some(key)).collect();
+        if unset.is_empty() { CERTIFY.to_owned() } else { format!("set {} and run again", unset.join(", ")) }
+    }
+
+    /// Describes how to know more of what the device counts.
+    pub(crate) fn have_counted(&self) -> &'static str {
+        match self.has_device_counters() {
+            false => "have its counters read ([target.launch] counters, or --device FILE)",
+            true => "have it count what its counters lack",
+        }
+    }
+
+    /// Describes how to lose fewer frames in virtual time, as far as the experiment has them lost; begins with a semicolon.
+    pub(crate) fn losing_less(&self) -> String {
+        let faults = self.has_faulty_links().then_some("; lower transport.fault_*");
+        faults.into_iter().chain(self.is_cut().then_some("; raise capture.until")).collect()
     }
 
     /// Returns the capture written by the tap of an end, if there is one.
@@ -553,6 +571,49 @@ mod tests {
         assert!(faulty("[transport]\nfault_burst_p = 0.01\nfault_burst_r = 0.3\n"));
         assert!(!faulty("[transport]\nfault_burst_p = 0.0\n"));
         assert!(faulty("[transport]\nfault_burst_p = 0.0\nfault_loss_good = 0.1\n"));
+    }
+
+    /// Advice names what the run does not have.
+    #[test]
+    fn what_a_run_has_is_not_advised() {
+        use pktgen_core::record::lanes::{Detail, Layout, Merge, Number};
+        let dir = tempfile::tempdir().unwrap();
+        std::fs::write(dir.path().join("tap-workers.pcapng"), b"").unwrap();
+        let layout = Layout {
+            number: Number::F32,
+            merge: Merge::Sum,
+            detail: Detail::Which,
+            workers: 2,
+            window: 4,
+            shared: false,
+            check_bits: 8,
+        };
+        let of = |clock: &str, config: &str, lanes: Option<Layout>| {
+            let mut manifest = manifest(&[0]);
+            manifest.clocks.insert("sent.t_sent_ps".to_owned(), clock.to_owned());
+            (manifest.config, manifest.lanes) = (config.to_owned(), lanes);
+            Evidence::of(dir.path(), manifest)
+        };
+        let (tap, none) = ("[transport]\ntap = \"tap.pcapng\"\n", "");
+        let both = "set transport.tap = \"tap.pcapng\", format.lanes = true and run again";
+        assert_eq!(of("host", none, None).next_step(true), both);
+        assert_eq!(of("host", none, None).next_step(false), "set transport.tap = \"tap.pcapng\" and run again");
+        assert_eq!(of("host", none, Some(layout)).next_step(true), "set transport.tap = \"tap.pcapng\" and run again");
+        assert_eq!(of("host", tap, None).next_step(true), "set format.lanes = true and run again");
+        for all in [of("host", tap, Some(layout)).next_step(true), of("host", tap, None).next_step(false)] {
+            assert!(all.starts_with("pktgen certify tries") && !all.contains("transport.tap"), "{all}");
+        }
+        let counted = of("host", "[target.launch]\ncounters = [\"cat\", \"/run/counters\"]\n", None).have_counted();
+        assert!(of("host", none, None).have_counted().contains("--device FILE") && !counted.contains("--device FILE"));
+        let less = |config: &str, is_cut: bool| {
+            let mut manifest = of("virtual", config, None).manifest;
+            manifest.validity.notes.extend(is_cut.then_some(Note::CutOff { in_flight: 1 }));
+            Evidence::of(dir.path(), manifest).losing_less()
+        };
+        let faulty = "[transport]\nfault_loss = 0.1\n";
+        assert_eq!([less(none, false), less(faulty, false)], ["", "; lower transport.fault_*"]);
+        assert_eq!(less(none, true), "; raise capture.until");
+        assert_eq!(less(faulty, true), "; lower transport.fault_*; raise capture.until");
     }
 
     /// The experiment of the whole is that of the workers' part.

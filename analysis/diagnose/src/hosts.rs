@@ -404,8 +404,8 @@ fn of_unreached_device(evidence: &Evidence, proofs: Vec<EvidenceItem>) -> Result
         return Ok(CauseFound::new(&DEVICE_SILENT, Certainty::Likely, left, proofs));
     }
     Err(format!(
-        "what the device does: it counted none of {left} frames, and in virtual time only links lose frames on the way to it; lower \
-         transport.fault_*, raise capture.until"
+        "what the device does: it counted none of {left} frames, and in virtual time only links lose frames on the way to it{}",
+        evidence.losing_less()
     ))
 }
 
@@ -451,8 +451,9 @@ fn of_silent_device(
     match (evidence.is_results(), summed) {
         (true, Some((name, value))) if may_lack(evidence, into, value) => Err(format!(
             "what the device waits for: no sum was complete, {name} is {value} of {}, and faulty links or the end of the run lose \
-             contributions; lower transport.fault_*, raise capture.until",
-            evidence.left()
+             contributions{}",
+            evidence.left(),
+            evidence.losing_less()
         )),
         (true, Some((name, value))) => {
             let says = format!("{value}: contributions were summed, and no sum was complete");

@@ -269,7 +269,7 @@ fn came(
     if evidence.manifest.family() == Family::Pairs {
         unknown.extend(wrong_by_key(evidence, found));
     } else if wrong > 0 && !(all && floats::look_at(evidence, found)?) && told_of_sums(found) < wrong {
-        let next = evidence.next_step(", format.lanes = true");
+        let next = evidence.next_step(true);
         unknown.push(format!("what is wrong with {wrong} sums: {next}"));
     } else if all && wrong == 0 && unchecked > 0 {
         floats::look_at(evidence, found)?;
@@ -305,7 +305,7 @@ fn remade(
     let wrong = evidence.wrong_results();
     let Some(tap) = evidence.tap("workers") else {
         if wrong > 0 {
-            unknown.push(format!("what is wrong with {wrong} sums: {}", evidence.next_step("")));
+            unknown.push(format!("what is wrong with {wrong} sums: {}", evidence.next_step(false)));
         }
         return Ok(BTreeMap::new());
     };
@@ -367,7 +367,7 @@ fn wrong_by_key(evidence: &Evidence, found: &[CauseFound]) -> Vec<String> {
     if cold > told_of_sums(found) {
         let next = match evidence.tap("server") {
             Some(_) => "compare these pushes in the captures of both ends (sum_ok in received)".to_owned(),
-            None => evidence.next_step(""),
+            None => evidence.next_step(false),
         };
         unknown.push(format!("why {cold} cold pushes came otherwise than their workers sent them: {next}"));
     }
@@ -425,7 +425,7 @@ fn what_would_tell(evidence: &Evidence) -> String {
         return format!("no rule explains it: {first}compare the captures of the {of}");
     }
     match (has_tap, evidence.has_device_counters()) {
-        (false, _) => format!("no rule explains it: {}", evidence.next_step("")),
+        (false, _) => format!("no rule explains it: {}", evidence.next_step(false)),
         (true, false) => {
             "no rule explains it: have [target.launch] counters read what the device counts, and run again".into()
         }

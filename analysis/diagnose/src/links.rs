@@ -344,8 +344,9 @@ impl Balances {
             let of = format!("{} of {} transmissions are unaccounted for", balance.unaccounted, balance.sent);
             if !self.known(Way::ToServer) && !evidence.is_lockstep() {
                 all.push(format!(
-                    "whether all that the device sent came to the server: {of}, and nothing counts what it sent there; have its counters read \
-                     ([target.launch] counters, or --device FILE): received, sent, merged, replaced, dropped"
+                    "whether all that the device sent came to the server: {of}, and nothing counts what it sent there; {}: received, sent, \
+                     merged, replaced, dropped",
+                    evidence.have_counted()
                 ));
             } else if evidence.device(&["merged"]).is_none() && counted_drops(evidence) < balance.unaccounted {
                 all.push(format!(
@@ -370,8 +371,9 @@ impl Balances {
         let nothing_known = external && !evidence.is_lockstep() && self.nothing_known();
         if let Some(first) = found.iter().find(lost_on_the_way).filter(|_| nothing_known && !explained) {
             all.push(format!(
-                "whether the device or a cable at it loses frames ({}): nothing counts what the device took and sent; have its counters read",
-                first.cause.code
+                "whether the device or a cable at it loses frames ({}): nothing counts what the device took and sent; {}",
+                first.cause.code,
+                evidence.have_counted()
             ));
         }
         all

@@ -108,11 +108,12 @@ impl LeftOut {
         let proofs = vec![EvidenceItem::new("sent.parquet, results.parquet", says)];
         found.push(CauseFound::new(&RESULTS_LOST, Certainty::Possible, rest, proofs));
         unknown.push(if taken.is_empty() {
-            format!("whose contributions partial results lack: {}", evidence.next_step(""))
+            format!("whose contributions partial results lack: {}", evidence.next_step(false))
         } else {
-            "where contributions are lost that partial results lack, on the way to the device or in it: have its counters read \
-             ([target.launch] counters, or --device FILE)"
-                .into()
+            format!(
+                "where contributions are lost that partial results lack, on the way to the device or in it: {}",
+                evidence.have_counted()
+            )
         });
     }
 }

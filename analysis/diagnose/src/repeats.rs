@@ -368,7 +368,7 @@ fn by_counters(evidence: &Evidence, repeated: &str, found: &mut Vec<CauseFound>,
         let requests = if requests > 0 { format!(", and {requests} of ends and pulls") } else { String::new() };
         unknown.push(format!(
             "why {repeated}{requests}: packets or their answers were lost or late, and no capture shows which; {}",
-            evidence.next_step("")
+            evidence.next_step(false)
         ));
     }
     // Between a device in lockstep and its workers nothing is lost. Frames that match nothing may be the first transmissions.
@@ -384,13 +384,13 @@ fn by_counters(evidence: &Evidence, repeated: &str, found: &mut Vec<CauseFound>,
         unknown.push(format!(
             "why {late} results came to a worker only when they were sent again: their first transmissions were lost, or came in a form that \
              matches nothing; {}",
-            evidence.next_step("")
+            evidence.next_step(false)
         ));
     }
     if is_open(again) {
         unknown.push(format!(
             "why the device sent {again} results again to workers that had them: their acknowledgements were lost or late; {}",
-            evidence.next_step("")
+            evidence.next_step(false)
         ));
     }
 }

@@ -26,7 +26,8 @@ pub(crate) fn look(evidence: &Evidence, found: &mut Vec<CauseFound>, unknown: &m
     } else if evidence.manifest.balance.unaccounted > 0 {
         unknown.push(format!(
             "who sent the {frames} frames that the device counts as {name}: workers of the run, or other hosts; compare its tables with pktgen \
-             device plan, or set transport.tap = \"tap.pcapng\" and run again"
+             device plan, or {}",
+            evidence.next_step(false)
         ));
     }
 }

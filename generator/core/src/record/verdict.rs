@@ -179,7 +179,7 @@ findings! {
              packet have no value; format.lanes gives them one (docs/provenance.md)";
         /// Sums whose members are not known.
         NotChecked = "sums_not_checked" { packets: u64 } =>
-            "{packets} sums were not checked: their members are not known (format.lanes = \"which\" proves them)";
+            "{packets} sums were not checked: their members are not known; no lanes prove them (format.lanes = \"which\"), or these contradict";
         /// Sums that differ from what the rows explain, of a run with a killed part.
         Unproven = "sums_unproven" { packets: u64 } =>
             "{packets} sums differ from what the rows explain, and the last rows of a killed part are missing: whether they are right is not \

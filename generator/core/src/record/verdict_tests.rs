@@ -82,6 +82,9 @@ fn a_device_without_books_is_judged_by_what_arrived() {
     let copies =
         of_black_box(|_, unseen| (unseen.duplicates, unseen.unchecked, unseen.lanes_contradict) = (50, 50, 50));
     assert!(copies.1.contains(&"sums_not_checked"), "{copies:?}");
+    // The run may have lanes.
+    let text = Note::NotChecked { packets: 50 }.to_string();
+    assert!(text.contains("no lanes prove them") && text.contains("or these contradict"), "{text}");
     // Nor need they be a fault of the device.
     let text = Note::LanesContradict { packets: 50 }.to_string();
     assert!(text.contains("format.lanes_merge") && text.contains("format.lanes_window"), "{text}");
