@@ -208,9 +208,11 @@ fn refusal(old: &Side, new: &Side) -> String {
     } else {
         "no point has a seed in common".to_owned()
     };
+    let are_other = !old_seeds.is_empty() && !new_seeds.is_empty() && old_seeds.is_disjoint(&new_seeds);
+    let seeds = if are_other { " (--set sweep.seeds=1..10)" } else { "" };
     format!(
         "{} and {} cannot be compared: {why}; runs are paired by labels and seed, so run the same points with the same \
-         seeds (--set sweep.seeds=1..10){}",
+         seeds{seeds}{}",
         old.name,
         new.name,
         steered(&[old, new])

@@ -234,6 +234,8 @@ fn nothing_in_common_is_refused_with_the_reason() {
         "{}",
         refused(&elsewhere)
     );
+    let advised = [&seeds, &elsewhere].map(|new| refused(new).contains("--set sweep.seeds"));
+    assert_eq!(advised, [true, false], "the seeds of other points are the same");
     let crossed = side("new", vec![run("rate=20", 9, &[(AOM, 1.0)]), run("rate=30", 1, &[(AOM, 1.0)])]);
     assert!(refused(&crossed).contains("no point has a seed in common"), "{}", refused(&crossed));
     let rules =
