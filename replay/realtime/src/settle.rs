@@ -25,6 +25,7 @@ use pktgen_workload::lanes::Layout;
 use pktgen_workload::workload::{Source, Update, raw};
 
 use crate::capture::Names;
+use crate::endpoint::rounds::PartialResults;
 use crate::ledger::{Carried, DuePacket, Ledger, Proven, Receipt, head_digest};
 use sums::Open;
 pub(crate) use sums::{SumFound, WrongSum};
@@ -96,14 +97,19 @@ pub fn settle(dir: &Path, source: &mut dyn Source, ledger: Ledger, slack: Time) 
 }
 
 /// Returns the number of frames with results that workers had, by the rows of the run in `dir`: those of the workers that one frame
-/// reaches have one time. Copies of one block that were read at once count once.
+/// reaches have one time. Copies of one block that were read at once count once, and further partial results of a block are no copies.
 pub(crate) fn frames_again(dir: &Path) -> Result<u64> {
     if !dir.join(format!("{RESULTS}.parquet")).exists() {
         return Ok(0);
     }
-    let (mut rows, mut frames) = (Rows::open(dir, RESULTS, again_row)?, HashSet::new());
+    let (mut rows, mut frames) = (Rows::open(dir, RESULTS, result_row)?, HashSet::new());
+    let mut partial = PartialResults::default();
     while rows.time()?.is_some() {
-        frames.extend(rows.next().and_then(|(_, frame)| frame));
+        if let Some((t, Some(row))) = rows.next()
+            && partial.is_copy((row.worker, row.packet), row.degraded, row.again)
+        {
+            frames.insert((row.job, row.seq, t));
+        }
     }
     Ok(frames.len() as u64)
 }
@@ -420,17 +426,29 @@ fn head(batch: &RecordBatch, generation: &str, row: usize) -> Option<u64> {
     Some(head_digest(cluster, value::<Int64Type>(batch, generation, row)??, reward))
 }
 
-/// Job, block and arrival of a result.
-type ResultFrame = (u16, u32, Time);
+/// A result at a worker.
+struct ResultRow {
+    worker: u32,
+    job: u16,
+    seq: u32,
+    packet: PacketId,
+    degraded: bool,
+    again: bool,
+}
 
-/// Returns the result if its worker had it; versions without the column recorded no such results, and the first one has no jobs.
-fn again_row(batch: &RecordBatch, row: usize) -> Option<(Time, Option<ResultFrame>)> {
+/// Returns the result; versions without the column recorded none that its worker had, and the first one has no jobs.
+fn result_row(batch: &RecordBatch, row: usize) -> Option<(Time, Option<ResultRow>)> {
     let t = value::<Int64Type>(batch, "t_recv_ps", row)??;
     let Some(again) = batch.column_by_name("again") else { return Some((t, None)) };
-    if !again.as_boolean_opt()?.value(row) {
-        return Some((t, None));
-    }
-    Some((t, Some((value::<UInt16Type>(batch, "job", row)??, value::<UInt32Type>(batch, "seq", row)??, t))))
+    let result = ResultRow {
+        worker: value::<UInt32Type>(batch, "worker", row)??,
+        job: value::<UInt16Type>(batch, "job", row)??,
+        seq: value::<UInt32Type>(batch, "seq", row)??,
+        packet: PacketId(value::<UInt64Type>(batch, "packet", row)??),
+        degraded: batch.column_by_name("degraded")?.as_boolean_opt()?.value(row),
+        again: again.as_boolean_opt()?.value(row),
+    };
+    Some((t, Some(result)))
 }
 
 fn heat(batch: &RecordBatch, row: usize) -> Option<Option<Heat>> {

@@ -135,8 +135,8 @@ pub struct Counters {
     /// Results that arrived at workers of synchronous training.
     #[serde(default)]
     pub replies: u64,
-    /// Frames with results of which a worker had a result of the same block already, or this transmission of it where results have attempts
-    /// (Libra); a frame for several workers counts once. Copies of packets at ATP's server, which have no rows, count too.
+    /// Frames with results of which a worker had a result of the same block already, or this very one if it is partial (Trio-ML) or results
+    /// have attempts (Libra); a frame for several workers counts once. Copies of packets at ATP's server, which have no rows, count too.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub frames_again: u64,
     /// Elements that exceeded a 32-bit integer when gradients were scaled, and were clipped; not those of retransmissions.

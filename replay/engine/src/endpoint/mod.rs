@@ -73,8 +73,8 @@ pub struct Host {
     pub iterations: Vec<Iteration>,
     /// Results of synchronous training that arrived at workers.
     pub replies: Vec<Reply>,
-    /// Frames with results of which a worker had a result of the same block already, or this transmission of it where results have
-    /// attempts, and copies at a server that writes no rows of them.
+    /// Frames with results of which a worker had a result of the same block already, or this very one if it is partial (Trio-ML) or results
+    /// have attempts (Libra), and copies at a server that writes no rows of them.
     pub frames_again: u64,
     /// Acknowledgements that arrived at workers.
     pub acks_received: u64,

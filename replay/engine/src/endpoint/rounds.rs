@@ -28,6 +28,7 @@ use crate::frame::{BURST, Frame, Kind, Pool};
 use content::ResultCheck;
 pub use content::{Contributions, Summing};
 use copies::Copies;
+pub use copies::PartialResults;
 pub use keys::{Again, Scaled, Scalings, Trained};
 pub use layout::{Layout, Scaling, read_scale, read_scaling};
 use patience::Patience;
@@ -129,6 +130,8 @@ pub struct Rounds<P> {
     templates: Vec<Template>,
     /// Delivered results: further copies are not further results.
     copies: Copies,
+    /// Tells copies from further partial results at each worker.
+    partial: PartialResults,
     /// Checks the server's results, if contributions are delivered to a server.
     check: Option<ResultCheck>,
     /// Detects waiting of a device without books.
@@ -171,6 +174,7 @@ impl<P: RoundProtocol> Rounds<P> {
                 facts.external,
                 settings.retransmit.is_some(),
             ),
+            partial: PartialResults::default(),
             check: facts.kind.behaviour().has_server.then(|| {
                 ResultCheck::new(Contributions::new(layout.clone(), protocol.summing()), dense.workers_per_job())
             }),
@@ -329,13 +333,12 @@ impl<P: RoundProtocol> Rounds<P> {
         let (mut taken, mut again) = (false, false);
         for i in 0..self.roster.hearers.len() {
             let worker = self.roster.hearers[i];
-            match self.hear(worker, &head, frame, host) {
-                Arrived::First => {
-                    taken = true;
-                    self.protocol.heard(worker, pool.payload(frame));
-                }
-                Arrived::Again => again = true,
+            let arrived = self.hear(worker, &head, frame, host);
+            if arrived == Arrived::First {
+                taken = true;
+                self.protocol.heard(worker, pool.payload(frame));
             }
+            again |= self.partial.is_copy((worker, frame.packet), head.degraded, arrived == Arrived::Again);
             self.reschedule(worker);
         }
         host.frames_again += u64::from(again);

@@ -204,6 +204,16 @@ fn frames_with_results_that_came_again_are_counted_by_their_rows() {
     let again = [row(20, 0, 0, true), row(20, 0, 1, true), row(20, 1, 2, true), row(30, 0, 0, true)];
     write(dir.path(), &[&first[..], &again].concat());
     assert_eq!(frames_again(dir.path()).unwrap(), 3);
+    // A late contribution opens its block again: a partial result of another source is no copy.
+    let of = |t_recv: Time, source: u32, again: bool| Reply {
+        packet: id(source, 7, 0),
+        degraded: true,
+        ..row(t_recv, 0, 0, again)
+    };
+    write(dir.path(), &[of(10, 0, false), of(20, 3, true)]);
+    assert_eq!(frames_again(dir.path()).unwrap(), 0);
+    write(dir.path(), &[of(10, 0, false), of(11, 0, true), of(20, 3, true), of(21, 3, true)]);
+    assert_eq!(frames_again(dir.path()).unwrap(), 2);
     // Versions without the column recorded no copies; version 1 has no jobs, either.
     let rows = RecordBatch::try_new(Reply::schema(), Reply::arrays(&first)).unwrap();
     let names = rows.schema();

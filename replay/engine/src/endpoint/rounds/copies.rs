@@ -1,6 +1,7 @@
 //! Copies of results: all workers receive the same sum, and a repeated result is the same sum.
 
 use std::collections::{HashSet, VecDeque};
+use std::hash::Hash;
 
 use pktgen_core::record::{Fault, PacketId};
 use pktgen_wire::wire::update::digest;
@@ -19,6 +20,48 @@ struct Known {
 /// Results that are remembered beside the two latest of each place: more than a network has copies of under way.
 const OTHERS: usize = 1 << 16;
 
+/// The latest [`OTHERS`] keys, and their order.
+struct Recent<K> {
+    known: HashSet<K>,
+    order: VecDeque<K>,
+}
+
+impl<K> Default for Recent<K> {
+    fn default() -> Self {
+        Recent { known: HashSet::new(), order: VecDeque::new() }
+    }
+}
+
+impl<K: Copy + Eq + Hash> Recent<K> {
+    /// Remembers a key; returns whether it was not there.
+    fn insert(&mut self, key: K) -> bool {
+        if !self.known.insert(key) {
+            return false;
+        }
+        if self.order.len() == OTHERS
+            && let Some(oldest) = self.order.pop_front()
+        {
+            self.known.remove(&oldest);
+        }
+        self.order.push_back(key);
+        true
+    }
+}
+
+/// The partial results that workers had. A block has any number of them, each of other contributions: one that comes after its block was aged
+/// opens the block again (Trio §5). Only a partial result that its worker had is a copy.
+#[derive(Default)]
+pub struct PartialResults(Recent<(u32, PacketId)>);
+
+impl PartialResults {
+    /// Notes a result that came to `worker`, `degraded` or whole, and `again` if the worker had one of its block. Returns whether it is a copy.
+    #[inline]
+    pub fn is_copy(&mut self, (worker, packet): (u32, PacketId), degraded: bool, again: bool) -> bool {
+        let is_further = degraded && self.0.insert((worker, packet));
+        again && !is_further
+    }
+}
+
 const NONE: Known = Known { packet: PacketId::NOBODY, digest: 0, seq: 0 };
 
 /// The latest delivered results of a run, by place: a job and a block.
@@ -26,11 +69,10 @@ pub(super) struct Copies {
     /// The two latest of each place, the later one first. A worker has a result before it contributes to the next one: what is older
     /// than both has arrived before, if it is whole.
     known: Vec<[Known; 2]>,
-    /// The latest [`OTHERS`] results that `known` does not tell from copies, and their order. All partial results are among them: a block
+    /// The latest [`OTHERS`] results that `known` does not tell from copies. All partial results are among them: a block
     /// has any number of these, and workers do not wait for them, so they and their copies may arrive behind later results. Whole results
     /// are among them if others of the same block displaced them.
-    others: HashSet<PacketId>,
-    order: VecDeque<PacketId>,
+    others: Recent<PacketId>,
     /// Whether copies are compared. Devices of this program share the bytes of all copies.
     compared: bool,
     /// Whether a partial result may be repeated with other contributions, because these are repeated.
@@ -42,8 +84,8 @@ pub(super) struct Copies {
 impl Copies {
     /// Copies at `places` places; `compared` if the device is external, `partial` if one packet may open two results.
     pub(super) fn new(places: usize, compared: bool, partial: bool) -> Self {
-        let (known, others) = (vec![[NONE; 2]; places], HashSet::new());
-        Copies { known, others, order: VecDeque::new(), compared, partial, unlike: 0, first: None }
+        let (known, others) = (vec![[NONE; 2]; places], Recent::default());
+        Copies { known, others, compared, partial, unlike: 0, first: None }
     }
 
     /// Notes a result, by its place and packet, that arrived at `worker` with these `values`; returns whether it is the first copy.
@@ -65,8 +107,8 @@ impl Copies {
         }
         let is_old = head.seq < second.seq;
         let is_new = match head.degraded {
-            true => self.remember(packet),
-            false => !is_old && (head.seq > second.seq || !self.others.contains(&packet)),
+            true => self.others.insert(packet),
+            false => !is_old && (head.seq > second.seq || !self.others.known.contains(&packet)),
         };
         if is_old || !is_new {
             return is_new;
@@ -77,22 +119,8 @@ impl Copies {
         self.known[place] = known;
         // The displaced result does not count as old if the remaining two are not later.
         if second.packet != PacketId::NOBODY && second.seq == known[1].seq {
-            self.remember(second.packet);
+            self.others.insert(second.packet);
         }
-        true
-    }
-
-    /// Remembers a result beside the two latest of its place; returns whether it was not there.
-    fn remember(&mut self, packet: PacketId) -> bool {
-        if !self.others.insert(packet) {
-            return false;
-        }
-        if self.order.len() == OTHERS
-            && let Some(oldest) = self.order.pop_front()
-        {
-            self.others.remove(&oldest);
-        }
-        self.order.push_back(packet);
         true
     }
 
@@ -172,7 +200,23 @@ mod tests {
         for seq in 0..2 * OTHERS as u32 {
             assert!(copies.is_first((0, PacketId::new(2, seq, 0)), 0, &head(seq, 2, true), || &[0; 4]));
         }
-        assert_eq!((copies.others.len(), copies.order.len()), (OTHERS, OTHERS));
+        assert_eq!((copies.others.known.len(), copies.others.order.len()), (OTHERS, OTHERS));
+    }
+
+    /// Late contributions make further partial results of a block; what a worker had is a copy.
+    #[test]
+    fn further_partial_results_of_a_block_are_no_copies() {
+        let mut partial = PartialResults::default();
+        let mut is_copy = |worker, source, degraded, again| {
+            partial.is_copy((worker, PacketId::new(source, 7, 0)), degraded, again)
+        };
+        for worker in [0, 1] {
+            assert!(!is_copy(worker, 0, true, false), "the first");
+            assert!(!is_copy(worker, 3, true, true), "one of a late contribution");
+            assert!(is_copy(worker, 0, true, true) && is_copy(worker, 3, true, true), "both come twice");
+            assert!(is_copy(worker, 0, false, true), "a whole one is of contributions that were in results");
+        }
+        assert!(!is_copy(2, 0, false, false) && is_copy(2, 0, false, true), "a whole one, twice");
     }
 
     /// A block whose contributions are more than a timeout apart has a partial result of each, and copies of them at slower hosts.
