@@ -60,7 +60,8 @@ impl LeftOut {
             out.times += usize::from(from > until);
             until = until.max(to);
         }
-        out
+        // Wrong results may say another number of sources than they hold. Rows do not name them.
+        if out.results <= evidence.wrong_results() { LeftOut::default() } else { out }
     }
 
     /// Counts what the result of a block lacks. Returns the block's life, if it lacks anything.
@@ -194,6 +195,16 @@ mod tests {
         // Results behind the first one of their block hold this worker's: the device knows it.
         never.entry(2).or_default().later = 40;
         assert_eq!(causes(&all, &never), [("results_lost", Certainty::Possible, 40)]);
+    }
+
+    /// A result that says fewer sources than it holds is a wrong sum, and lacks nothing.
+    #[test]
+    fn wrong_sums_do_not_show_that_contributions_were_lost() {
+        let mut run = run((0, 10), |seq, worker| seq % 10 != 3 || worker != 1);
+        for (wrong, causes_found) in [(0, 1), (3, 1), (4, 0), (40, 0)] {
+            run.manifest.counters.sums_wrong = wrong;
+            assert_eq!(causes(&run, &BTreeMap::new()).len(), causes_found, "{wrong}");
+        }
     }
 
     #[test]
