@@ -156,6 +156,9 @@ causes! {
     RESULTS_LOST = "results_lost" in Device, "contributions or results are lost now and then",
         by "sums or acknowledgements that workers asked for again, never got, or that lack contributions sent in time",
         do "look at the device's and the interfaces' counters of drops; with endpoint.retransmit workers ask again";
+    TIMEOUT_WRONG = "timeout_wrong" in Device, "the device goes on without workers sooner or later than its timeout says",
+        by "partial results that came before one target.timeout, or long after two",
+        do "compare the device's timeout and its number of workers with pktgen device plan";
     ACKS_LOST = "acks_lost" in Device, "answers of the server do not come to the workers",
         by "answers that were sent, and answers that came",
         do "look at the device's table of groups and its way back: pktgen device plan";

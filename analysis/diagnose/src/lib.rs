@@ -8,6 +8,7 @@
 //! `results`, `partial`, `merging`, `senders`), and ranks what they found. docs/diagnose.md has the causes.
 #![forbid(unsafe_code)]
 
+mod ageing;
 mod answers;
 mod beside;
 mod breakdown;
@@ -243,6 +244,7 @@ fn came(
         let left_out = if all { LeftOut::of(evidence) } else { LeftOut::default() };
         let taken = remade(evidence, known, left_out.contributions, found, unknown)?;
         left_out.look(evidence, &taken, balances.lost_both_ways(), found, unknown);
+        found.extend(all.then(|| ageing::look(evidence)).flatten());
         return Ok(());
     }
     found.extend(merging::copies(evidence, crossing));

@@ -270,6 +270,20 @@ fn partial_results_of_a_coupled_router_are_checked() {
     assert_eq!(counters["sums_wrong"], counters["device"]["device.wrong"]);
 }
 
+/// A router that goes on without workers before its timeout is named, and a right one is not.
+#[test]
+fn timeouts_of_a_coupled_router_are_checked() {
+    let trio = SWITCHML.replace("\"switchml\"\npool = 32", "\"trio_ml\"\nwindow = 32");
+    let trio = trio.replace("compute = \"1ms\"", "compute = \"1ms\"\nstraggler_probability = 0.3\ntypical = \"30ms\"");
+    for (timeout_ms, told) in [("4", "cause: timeout_wrong"), ("10", "nothing is wrong")] {
+        let words = ["--ports", "4", "--protocol", "trio-ml", "--workers", "4", "--timeout-ms", timeout_ms];
+        let ran = Ran::coupled(&trio, &words, &[]);
+        ran.valid();
+        let diagnosis = pktgen(&[], &["diagnose", &ran.dir().display().to_string()], &[]).output().expect("it runs");
+        assert!(said(&diagnosis).starts_with(told), "{timeout_ms}: {}", said(&diagnosis));
+    }
+}
+
 /// A result of one gradient has 60 bytes, as of our router, whether the device pads it or not.
 #[test]
 fn short_results_of_a_coupled_router_have_the_length_of_ours() {
