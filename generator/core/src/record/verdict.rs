@@ -10,6 +10,7 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 
 use super::interface::InterfaceCounts;
+use super::lanes::Layout;
 use super::load::{AckCopies, DeviceLoad, mbps};
 use super::manifest::{Balance, Family, Manifest, RunState, is_zero};
 use crate::time::{NS, Time};
@@ -178,8 +179,8 @@ findings! {
             "packets do not say which updates they hold, and a merged one cannot be told from its newest: Age-of-Model and updates per \
              packet have no value; format.lanes gives them one (docs/provenance.md)";
         /// Sums whose members are not known.
-        NotChecked = "sums_not_checked" { packets: u64 } =>
-            "{packets} sums were not checked: their members are not known; no lanes prove them (format.lanes = \"which\"), or these contradict";
+        NotChecked = "sums_not_checked" { packets: u64, #[serde(default, skip_serializing_if = "std::ops::Not::not")] provable: bool } =>
+            "{packets} sums were not checked: their members are not known{}", if *provable { " (format.lanes = \"which\" proves them)" } else { "" };
         /// Sums that differ from what the rows explain, of a run with a killed part.
         Unproven = "sums_unproven" { packets: u64 } =>
             "{packets} sums differ from what the rows explain, and the last rows of a killed part are missing: whether they are right is not \
@@ -405,12 +406,12 @@ pub struct Facts {
     pub waited_ns: u64,
     /// Configured timeout in ps after which it should go on.
     pub timeout_ps: Option<Time>,
-    /// Whether pairs were summed by key.
-    pub pairs: bool,
+    /// The subject of the account.
+    pub family: Option<Family>,
     /// Observations about a device that keeps no books.
     pub unseen: Option<Unseen>,
-    /// Whether payloads identify the updates that they hold.
-    pub lanes: bool,
+    /// Layout of the lanes by which payloads identify the updates that they hold.
+    pub lanes: Option<Layout>,
     /// Counters of interfaces.
     pub interfaces: Vec<InterfaceCounts>,
     /// Incidents that the process reported.
@@ -436,9 +437,9 @@ impl Facts {
             checksums_wrong: count(CHECKSUMS_WRONG) + count(WIRES_CHECKSUMS_WRONG),
             waited_ns: count(WAITS_FOR_ALL),
             timeout_ps: manifest.training.as_ref().and_then(|training| training.timeout_ps),
-            pairs: manifest.family() == Family::Pairs,
+            family: Some(manifest.family()),
             unseen: manifest.unseen.clone(),
-            lanes: manifest.lanes.is_some(),
+            lanes: manifest.lanes,
             incidents: match manifest.version {
                 // Manifests of these versions hold only the sentences.
                 0 | 1 => Incidents {
@@ -527,8 +528,8 @@ fn judge_unseen(facts: &Facts, unseen: &Unseen, faults: &mut Vec<Fault>, notes: 
     // Sums with unexplained lanes are unchecked, too; copies and single updates with such lanes are not among these.
     match unseen.unchecked {
         0 => {}
-        packets if facts.pairs => told.push(Note::KeysNotChecked { packets }),
-        packets => told.push(Note::NotChecked { packets }),
+        packets if facts.family == Some(Family::Pairs) => told.push(Note::KeysNotChecked { packets }),
+        packets => told.push(Note::NotChecked { packets, provable: facts.would_lanes_prove() }),
     }
     if let Some(allowed) = unseen.allowed_error.clone() {
         told.push(Note::KeysChecked { packets: unseen.checked_by_key, allowed });
@@ -570,7 +571,7 @@ fn doubts(facts: &Facts, unseen: &Unseen) -> Vec<Note> {
         let AckCopies { acks, expected, seen, elsewhere, group, at_device, .. } = *acks;
         told.push(Note::AcksMissing { acks, expected, seen, elsewhere, group, forwards: !unseen.merges, at_device });
     }
-    if facts.hides_members() && !facts.lanes {
+    if facts.hides_members() && facts.lanes.is_none() {
         told.push(Note::MembersHidden {});
     }
     told
@@ -579,13 +580,6 @@ fn doubts(facts: &Facts, unseen: &Unseen) -> Vec<Note> {
 /// Returns whether more than 1 % is missing: the last ones may be in flight when a run ends.
 const fn lacks(expected: u64, seen: u64) -> bool {
     expected.saturating_sub(seen).saturating_mul(100) > expected
-}
-
-impl Facts {
-    /// Returns whether packets may hold several updates without identifying them.
-    pub fn hides_members(&self) -> bool {
-        self.unseen.as_ref().is_some_and(|unseen| unseen.merges) && self.incidents.notes.contains(&Note::Headless {})
-    }
 }
 
 impl Note {

@@ -1,8 +1,14 @@
+use super::super::lanes::{Ask, Detail, Merge, Number};
 use super::super::load::CarriedBits;
 use super::*;
 
 fn facts() -> Facts {
     Facts { real_time: true, arrived: 4, balance: Balance { sent: 5, ..Balance::default() }, ..Facts::default() }
+}
+
+fn layout(detail: Detail) -> Layout {
+    let ask = Ask { detail, merge: Merge::Sum, window: 64 };
+    Layout::plan((Number::F32, false), ask, 3, 64).expect("a layout")
 }
 
 fn codes(facts: &Facts) -> (Vec<&'static str>, Vec<&'static str>) {
@@ -82,9 +88,17 @@ fn a_device_without_books_is_judged_by_what_arrived() {
     let copies =
         of_black_box(|_, unseen| (unseen.duplicates, unseen.unchecked, unseen.lanes_contradict) = (50, 50, 50));
     assert!(copies.1.contains(&"sums_not_checked"), "{copies:?}");
-    // The run may have lanes.
-    let text = Note::NotChecked { packets: 50 }.to_string();
-    assert!(text.contains("no lanes prove them") && text.contains("or these contradict"), "{text}");
+    // Lanes that name members do not prove more of them, and sums of integers are checked without.
+    let advises = |family: Family, lanes: Option<Layout>| {
+        let unseen = Unseen { merges: true, unchecked: 7, ..Unseen::default() };
+        let verdict = judge(&Facts { family: Some(family), lanes, unseen: Some(unseen), ..facts() });
+        let note = verdict.notes.iter().find(|note| note.code() == "sums_not_checked").expect("the note").to_string();
+        assert!(note.starts_with("7 sums were not checked"), "{note}");
+        note.contains("format.lanes")
+    };
+    let [which, who] = [Detail::Which, Detail::Who].map(|detail| Some(layout(detail)));
+    assert_eq!([None, who, which].map(|lanes| advises(Family::Updates, lanes)), [true, true, false]);
+    assert_eq!([None, who, which].map(|lanes| advises(Family::Results, lanes)), [false; 3]);
     // Nor need they be a fault of the device.
     let text = Note::LanesContradict { packets: 50 }.to_string();
     assert!(text.contains("format.lanes_merge") && text.contains("format.lanes_window"), "{text}");
@@ -150,7 +164,7 @@ fn what_is_said_of_a_device_and_does_not_hold_is_told_first() {
     assert!(!caution(3, 0, true), "a forwarder passes each to one worker");
     let hidden = |lanes: bool| {
         of_black_box(|facts, _| {
-            facts.lanes = lanes;
+            facts.lanes = lanes.then(|| layout(Detail::Which));
             facts.incidents.notes.push(Note::Headless {});
         })
         .1

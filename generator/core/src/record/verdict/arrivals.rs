@@ -1,6 +1,7 @@
-//! What the incidents of a run say of missing counters and rows, after a process was killed.
+//! What the incidents of a run say of missing counters and rows, after a process was killed, and what its facts say of the members of packets.
 
-use super::{Balance, Fault, Incidents, Note};
+use super::{Balance, Facts, Family, Fault, Incidents, Note};
+use crate::record::lanes::Detail;
 
 impl Incidents {
     /// Returns whether there are none.
@@ -22,5 +23,18 @@ impl Incidents {
     /// number then.
     pub fn lacks_arrivals(&self, balance: &Balance) -> bool {
         self.lacks_counters() && balance.delivered_alone + balance.delivered_merged == 0
+    }
+}
+
+impl Facts {
+    /// Returns whether packets may hold several updates without identifying them.
+    pub fn hides_members(&self) -> bool {
+        self.unseen.as_ref().is_some_and(|unseen| unseen.merges) && self.incidents.notes.contains(&Note::Headless {})
+    }
+
+    /// Returns whether lanes would name the members of sums that were not checked. Sums of integers are recomputed without lanes: of those of
+    /// some workers of a job, every choice is tried unless there are too many.
+    pub(super) fn would_lanes_prove(&self) -> bool {
+        self.family != Some(Family::Results) && self.lanes.is_none_or(|lanes| lanes.detail != Detail::Which)
     }
 }
