@@ -270,17 +270,22 @@ fn partial_results_of_a_coupled_router_are_checked() {
     assert_eq!(counters["sums_wrong"], counters["device"]["device.wrong"]);
 }
 
-/// A router that goes on without workers before its timeout is named, and a right one is not.
+/// A router that goes on without workers before its timeout is named, and a right one is not, also on links so slow that contributions come
+/// after the result of their block: each gives another partial result.
 #[test]
 fn timeouts_of_a_coupled_router_are_checked() {
     let trio = SWITCHML.replace("\"switchml\"\npool = 32", "\"trio_ml\"\nwindow = 32");
     let trio = trio.replace("compute = \"1ms\"", "compute = \"1ms\"\nstraggler_probability = 0.3\ntypical = \"30ms\"");
-    for (timeout_ms, told) in [("4", "cause: timeout_wrong"), ("10", "nothing is wrong")] {
+    let [as_is, slow]: [&[&str]; 2] = [&[], &["topology.host_rate=20Mbps"]];
+    for (timeout_ms, set, told) in
+        [("4", as_is, "cause: timeout_wrong"), ("10", as_is, "nothing is wrong"), ("10", slow, "nothing is wrong")]
+    {
         let words = ["--ports", "4", "--protocol", "trio-ml", "--workers", "4", "--timeout-ms", timeout_ms];
-        let ran = Ran::coupled(&trio, &words, &[]);
-        ran.valid();
+        let ran = Ran::coupled(&trio, &words, set);
+        let manifest = ran.valid();
+        assert_eq!(manifest["unseen"]["duplicates"], json!(0), "{timeout_ms} {set:?}: {}", manifest["unseen"]);
         let diagnosis = pktgen(&[], &["diagnose", &ran.dir().display().to_string()], &[]).output().expect("it runs");
-        assert!(said(&diagnosis).starts_with(told), "{timeout_ms}: {}", said(&diagnosis));
+        assert!(said(&diagnosis).starts_with(told), "{timeout_ms} {set:?}: {}", said(&diagnosis));
     }
 }
 
