@@ -207,9 +207,8 @@ mod tests {
     #[test]
     fn further_partial_results_of_a_block_are_no_copies() {
         let mut partial = PartialResults::default();
-        let mut is_copy = |worker, source, degraded, again| {
-            partial.is_copy((worker, PacketId::new(source, 7, 0)), degraded, again)
-        };
+        let mut is_copy =
+            |worker, source, degraded, again| partial.is_copy((worker, PacketId::new(source, 7, 0)), degraded, again);
         for worker in [0, 1] {
             assert!(!is_copy(worker, 0, true, false), "the first");
             assert!(!is_copy(worker, 3, true, true), "one of a late contribution");
