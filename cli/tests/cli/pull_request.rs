@@ -106,9 +106,16 @@ fn a_change_is_judged_and_told_in_one_comment() {
     assert_eq!(broken.status.code(), Some(1), "{}", text(&broken.stderr));
     let comment = fs::read_to_string(folder.join("broken/comment.md")).expect("a comment");
     assert!(
-        comment.contains("| x.toml | failed |") && comment.contains("false -q replay x.toml … exits with 1"),
+        comment.contains("| x.toml | failed |") && comment.contains("\nhead: false -q replay x.toml … exits with 1"),
         "{comment}"
     );
+    assert!(!comment.contains("base: "), "{comment}");
+    let neither = compared(folder, own, &["--out", "neither", "--set", "topology.rate=none"]);
+    assert_eq!(neither.status.code(), Some(1), "{}", text(&neither.stderr));
+    let comment = fs::read_to_string(folder.join("neither/comment.md")).expect("a comment");
+    for side in ["base", "head"] {
+        assert!(comment.contains(&format!("\n{side}: pktgen -q replay x.toml … exits with 2")), "{side}: {comment}");
+    }
     let few = compared(folder, own, &["--seeds", "2"]);
     assert!(few.status.code() == Some(2) && text(&few.stderr).contains("at least 6 seeds"), "{}", text(&few.stderr));
 }
