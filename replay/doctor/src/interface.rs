@@ -50,7 +50,7 @@ impl Check for Interface {
     }
 }
 
-/// Whether it is there, up and connected.
+/// Whether it is there, carries Ethernet frames, and is up and connected.
 fn state(view: &View<'_>, name: &str) -> Finding {
     // Only what was asked for has to be fit.
     let unfit = if view.asked { Level::Cannot } else { Level::Note };
@@ -59,6 +59,9 @@ fn state(view: &View<'_>, name: &str) -> Finding {
         return new(unfit, "absent")
             .why("there is no interface of that name here")
             .remedy("ip -br link lists those there are");
+    }
+    if let Err(error) = safety::check_ethernet_in(view.host.root(), name) {
+        return Finding { level: unfit, ..Finding::refused(NAME, name, "no Ethernet", &error.to_string()) };
     }
     if !view.host.is_up(name) {
         return new(unfit, "down").why("nothing is sent or received").remedy(format!("sudo ip link set {name} up"));
@@ -141,6 +144,7 @@ mod tests {
     #[test]
     fn what_hinders_is_told_with_its_remedy() {
         for (file, text, value, remedy) in [
+            ("type", "65534\n", "no Ethernet", "a TAP instead of a TUN"),
             ("flags", "0x1002\n", "down", "sudo ip link set eth1 up"),
             ("carrier", "0\n", "up, no carrier", "connect its cable"),
             ("duplex", "half\n", "half duplex", "sudo ethtool -s eth1 duplex full"),
@@ -157,6 +161,11 @@ mod tests {
         let down = || Fixture::good().file("sys/class/net/eth1/flags", "0x1002\n");
         assert_eq!(values(&down().look(&Interface), Level::Cannot), Vec::<&str>::new());
         assert_eq!(values(&down().asking(&["eth1"]).look(&Interface), Level::Cannot), ["down"]);
+        let tun = || Fixture::good().file("sys/class/net/eth1/type", "65534\n");
+        assert_eq!(values(&tun().look(&Interface), Level::Note), ["no Ethernet"]);
+        assert_eq!(values(&tun().asking(&["eth1"]).look(&Interface), Level::Cannot), ["no Ethernet"]);
+        let ethernet = Fixture::good().file("sys/class/net/eth1/type", "1\n").look(&Interface);
+        assert_eq!(values(&ethernet, Level::Ok)[0], "up");
         for name in ["eth9", "../eth1", ""] {
             assert_eq!(values(&Fixture::good().asking(&[name]).look(&Interface), Level::Cannot), ["absent"], "{name}");
         }

@@ -97,7 +97,7 @@ fn of(view: &View<'_>, transport: &dyn Transport) -> Finding {
         false => Finding::new(NAME, transport.name(), Level::Ok, format!("usable, on {}", fit.join(", "))),
         true => Finding::new(NAME, transport.name(), Level::Note, "usable, but on none of these interfaces")
             .why(format!(
-                "it needs some that are up, without the default route{}",
+                "it needs Ethernet interfaces that are up and connected, without the default route{}",
                 if needs.af_xdp { ", with XDP in the driver" } else { "" }
             ))
             .remedy("sudo ip link add w0 type veth peer name d0; sudo ip link set w0 up; sudo ip link set d0 up"),
@@ -193,5 +193,9 @@ mod tests {
         assert_eq!([level(&down, "udp"), level(&down, "af_packet")], [Level::Ok, Level::Note]);
         let tun = Fixture::good().file("sys/class/net/eth1/type", "65534");
         assert_eq!([level(&tun, "udp"), level(&tun, "af_packet")], [Level::Ok, Level::Note]);
+        let host = tun.host();
+        let found = transports(&View::new(&host, Vec::new(), false));
+        let packet = found.iter().find(|found| found.subject == "af_packet").expect("listed");
+        assert!(packet.why.starts_with("it needs Ethernet interfaces that are up"), "{packet:?}");
     }
 }

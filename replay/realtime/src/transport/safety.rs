@@ -127,6 +127,11 @@ fn check_usable_in(root: &Path, interface: &str) -> Result<()> {
     if flags & IFF_UP == 0 {
         return Err(Error::Host(format!("interface {interface} is not up; ip link set {interface} up")));
     }
+    check_ethernet_in(root, interface)
+}
+
+/// Performs [`check_ethernet`] with the type of an interface of a host whose files are below `root`, if it is known.
+pub fn check_ethernet_in(root: &Path, interface: &str) -> Result<()> {
     number_in(root, interface, "type").map_or(Ok(()), |kind| check_ethernet(interface, kind))
 }
 
