@@ -8,7 +8,7 @@ use pktgen_core::printable::escape;
 use pktgen_report::report::{SCROLLS, STYLE, html_provenance};
 
 use super::forest::forests;
-use super::text::{HEADS, by_severity, cells, doubts, ranking_cells, ranking_heads, remarks};
+use super::text::{HEADS, by_severity, cells, doubts, ranking_cells, ranking_heads, reasons, remarks};
 use super::{Comparison, Outcome};
 
 /// Additions to the style of reports.
@@ -77,11 +77,10 @@ pub(super) fn page(comparison: &Comparison) -> String {
     folded("Remarks of runs", &remarks(comparison), &mut out);
     folded("How it was compared", &comparison.notes, &mut out);
     for versus in &comparison.versus {
-        let unpaired = versus.pairing.unpaired.iter();
-        let lines: Vec<String> =
-            unpaired.map(|one| format!("{} of {}: {}", one.run, one.implementation, one.why)).collect();
+        let lines = reasons(&versus.pairing.unpaired);
         folded(&format!("Runs in no pair: {} against {}", versus.new, versus.old), &lines, &mut out);
     }
+    folded("Runs left out of rankings", &reasons(&comparison.unranked), &mut out);
     framed(&question(comparison), &out)
 }
 

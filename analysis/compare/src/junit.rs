@@ -7,6 +7,7 @@ use std::fmt::Write;
 use pktgen_core::printable::printable;
 use pktgen_records::human::title;
 
+use super::text::{reasons, remarks};
 use super::{Comparison, Judgement, Outcome};
 
 /// Formats the whole document.
@@ -42,10 +43,11 @@ fn about(comparison: &Comparison) -> Vec<String> {
     for one in &comparison.implementations {
         lines.push(format!("{}: {}; {}", one.name, one.experiment, one.made.line()));
     }
-    lines.extend(super::text::remarks(comparison));
+    lines.extend(remarks(comparison));
     lines.extend(comparison.notes.iter().map(|note| format!("Note: {note}")));
-    let unpaired = comparison.versus.iter().flat_map(|versus| &versus.pairing.unpaired);
-    lines.extend(unpaired.map(|one| format!("In no pair: {} of {}: {}", one.run, one.implementation, one.why)));
+    let unpaired = comparison.versus.iter().flat_map(|versus| reasons(&versus.pairing.unpaired));
+    lines.extend(unpaired.map(|one| format!("In no pair: {one}")));
+    lines.extend(reasons(&comparison.unranked).iter().map(|one| format!("Left out of rankings: {one}")));
     lines
 }
 

@@ -123,6 +123,8 @@ pub struct Comparison {
     pub versus: Vec<Versus>,
     /// Rankings by metric and point, if there are more than two implementations or no baseline.
     pub rankings: Vec<Ranking>,
+    /// Runs that are left out of rankings, since not all implementations have a valid run with their labels and seed.
+    pub unranked: Vec<Unpaired>,
     /// Further notes for readers.
     pub notes: Vec<String>,
 }
@@ -196,7 +198,9 @@ impl Comparison {
         if ranked && rankings.is_empty() {
             notes.push(rank::nothing(rules));
         }
-        let mut comparison = Comparison::told(sides, old, baseline.is_some(), versus, rankings, rules.alpha);
+        let unranked = if ranked { pairs::outside(sides, rank::across_all(sides)) } else { Vec::new() };
+        let mut comparison =
+            Comparison::told(sides, old, baseline.is_some(), versus, (rankings, unranked), rules.alpha);
         comparison.notes.append(&mut notes);
         comparison.notes.extend(ages_note(&old.sweep));
         Ok(comparison)
@@ -208,7 +212,7 @@ impl Comparison {
         old: &Side,
         judged: bool,
         versus: Vec<Versus>,
-        rankings: Vec<Ranking>,
+        (rankings, unranked): (Vec<Ranking>, Vec<Unpaired>),
         alpha: f64,
     ) -> Comparison {
         let implementations: Vec<Implementation> = sides.iter().map(Implementation::of).collect();
@@ -227,6 +231,7 @@ impl Comparison {
             implementations,
             versus,
             rankings,
+            unranked,
             notes: Vec::new(),
         };
         comparison.lines = text::lines(&comparison);

@@ -6,7 +6,7 @@ use std::fmt::Write;
 
 use pktgen_report::report::{markdown_provenance, plain};
 
-use super::text::{HEADS, by_severity, cells, invalid, ranking_cells, ranking_heads, remarks};
+use super::text::{HEADS, by_severity, cells, invalid, ranking_cells, ranking_heads, reasons, remarks};
 use super::{Comparison, Judgement, Outcome, Versus};
 
 /// Maximum number of judgements that are all shown.
@@ -51,9 +51,11 @@ pub(super) fn page(comparison: &Comparison) -> String {
             pairing.points,
             pairing.unpaired.len()
         );
-        let unpaired: Vec<String> =
-            pairing.unpaired.iter().map(|one| format!("{} of {}: {}", one.run, one.implementation, one.why)).collect();
-        list(&unpaired, &mut out);
+        list(&reasons(&pairing.unpaired), &mut out);
+    }
+    if !comparison.unranked.is_empty() {
+        let _ = writeln!(out, "Runs left out of rankings: {}.\n", comparison.unranked.len());
+        list(&reasons(&comparison.unranked), &mut out);
     }
     out.push_str("</details>\n");
     out

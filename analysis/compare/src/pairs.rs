@@ -165,6 +165,24 @@ pub(crate) fn pair<'a>(old: &'a Side, new: &'a Side) -> Result<Paired<'a>> {
     Ok(Paired { points, said })
 }
 
+/// Returns the runs that lack a partner in any other side, independent of the order of `sides`; `across` as in [`place`].
+pub(crate) fn outside(sides: &[Side], across: bool) -> Vec<Unpaired> {
+    let (mut places, mut outside) = (Places { across, known: BTreeMap::new() }, Vec::new());
+    let kept: Vec<_> = sides.iter().map(|side| by_place(side, &mut places, &mut outside)).collect();
+    let mut keys = |side: &Side| -> BTreeSet<Key> { side.sweep.runs.iter().map(|run| places.key(run)).collect() };
+    let all: Vec<BTreeSet<Key>> = sides.iter().map(&mut keys).collect();
+    for (side, own) in sides.iter().zip(&kept) {
+        for (key, run) in own {
+            let without = (0..sides.len()).filter(|other| !kept[*other].contains_key(key));
+            if let Some(other) = without.min_by_key(|other| &sides[*other].name) {
+                outside.push(lonely(side, run, &sides[other], all[other].contains(key)));
+            }
+        }
+    }
+    outside.sort_by(|a, b| (&a.implementation, &a.run).cmp(&(&b.implementation, &b.run)));
+    outside
+}
+
 /// Whether the workloads and schedules of two configurations differ in the spelling of numbers and quantities only: the hash of a
 /// workload that is of no file is that of the text.
 fn is_spelling(old: &str, new: &str) -> bool {

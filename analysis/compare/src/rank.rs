@@ -111,7 +111,7 @@ pub(crate) fn nothing(rules: &Rules) -> String {
 }
 
 /// Whether each side has a single variant and these differ. Then the variants are ranked.
-fn across_all(sides: &[Side]) -> bool {
+pub(crate) fn across_all(sides: &[Side]) -> bool {
     let variants = |side: &Side| -> BTreeSet<Option<String>> {
         side.sweep.runs.iter().map(|run| run.labels.get(VARIANT).cloned()).collect()
     };

@@ -121,3 +121,49 @@ fn cuts_that_clocks_may_have_changed_are_judged_and_ranked_as_ages_are() {
     assert_eq!(found(0.02), (Outcome::Better, vec![(1, 1), (2, 2)]));
     assert_eq!(found(0.06), (Outcome::CannotTell, vec![(1, 2), (1, 2)]));
 }
+
+#[test]
+fn runs_that_not_all_have_are_named_in_any_order_of_sides() {
+    let of = |name: &str, seeds: std::ops::RangeInclusive<u64>, rate: u64| {
+        let mut runs: Vec<_> = seeds.map(|seed| run("rate=20", seed, &[(AOM, (100 + seed) as f64)])).collect();
+        runs.push(run(&format!("rate={rate}"), 3, &[(AOM, 1.0)]));
+        side(name, runs)
+    };
+    let [a, b, c] = [of("a", 1..=7, 40), of("b", 2..=8, 40), of("c", 3..=9, 60)];
+    let wanted: Vec<String> = ["20-1", "20-2", "40-3", "20-2", "20-8", "40-3", "20-8", "20-9", "60-3"]
+        .into_iter()
+        .zip(["a", "a", "a", "b", "b", "b", "c", "c", "c"])
+        .map(|(run, side)| format!("rate={run} of {side}"))
+        .collect();
+    for sides in [[&a, &b, &c], [&b, &a, &c], [&c, &b, &a]].map(|sides| sides.map(Side::clone)) {
+        for baseline in [None, Some(0)] {
+            let found = Comparison::of(&sides, baseline, &Rules::built_in()).unwrap();
+            let short = |one: &crate::Unpaired| {
+                format!("{} of {}", one.run.split(' ').next().unwrap_or_default(), one.implementation)
+            };
+            assert_eq!(found.unranked.iter().map(short).collect::<Vec<_>>(), wanted);
+            assert_eq!((found.rankings.len(), found.rankings[0].seeds), (1, 5));
+            let line = found.lines.iter().find(|line| line.starts_with("Rankings use")).unwrap();
+            assert!(line.contains("; 9 runs are left out: rate=20-1") && line.contains("and 6 more"), "{line}");
+            assert!(line.ends_with("(the first: b has no run with its labels and seed)."), "{line}");
+            let pairs = found.lines.iter().filter(|line| line.contains(" in none: ")).count();
+            assert_eq!(pairs, if baseline.is_some() { 2 } else { 0 });
+            for form in crate::extensions() {
+                let text = found.render(form).unwrap().unwrap();
+                assert!(text.contains("rate=40-3") && text.contains("rate=60-3"), "{form}");
+            }
+        }
+    }
+    // A run that is invalid leaves its partners without one.
+    let mut invalid = [a.clone(), a.clone(), a.clone()];
+    for (side, name) in invalid.iter_mut().zip(["x", "y", "z"]) {
+        side.name = name.to_owned();
+    }
+    assert!(Comparison::of(&invalid, None, &Rules::built_in()).unwrap().unranked.is_empty());
+    invalid[1].sweep.runs[0].validity = crate::tests::invalid("it was aborted");
+    let unranked = Comparison::of(&invalid, None, &Rules::built_in()).unwrap().unranked;
+    let why: Vec<&str> = unranked.iter().map(|one| one.why.as_str()).collect();
+    assert_eq!(why, ["its partner in y was left out", "it is invalid", "its partner in y was left out"]);
+    // Two sides with a baseline are not ranked.
+    assert!(Comparison::of(&[a, b], Some(0), &Rules::built_in()).unwrap().unranked.is_empty());
+}

@@ -12,7 +12,7 @@ use pktgen_report::answer::setting;
 use pktgen_report::sweep::data::{Labels, VARIANT};
 
 use super::effect::{EffectKind, extends};
-use super::{Comparison, Implementation, Judgement, NAMED_MAX, Outcome, Pairing, Ranking, Versus, settings};
+use super::{Comparison, Implementation, Judgement, NAMED_MAX, Outcome, Pairing, Ranking, Unpaired, Versus, settings};
 
 /// Maximum number of judgements that the terminal lists.
 const LISTED_MAX: usize = 40;
@@ -34,8 +34,9 @@ pub(super) fn lines(comparison: &Comparison) -> Vec<String> {
     lines.extend(comparison.versus.iter().filter_map(differences));
     if comparison.outcome.is_some() {
         lines.extend(comparison.versus.iter().map(verdict));
+        lines.extend(comparison.versus.iter().filter_map(|versus| partners(&versus.pairing)));
     }
-    lines.extend(comparison.versus.iter().filter_map(|versus| partners(&versus.pairing)));
+    lines.extend(unranked(&comparison.unranked));
     lines.extend(overall_rankings(comparison).map(ranked));
     lines
 }
@@ -96,13 +97,30 @@ pub(super) fn remarks(comparison: &Comparison) -> Vec<String> {
 
 /// Describes runs without a partner; `None` if all have one.
 fn partners(pairing: &Pairing) -> Option<String> {
-    let all = pairing.unpaired.len();
-    let first = pairing.unpaired.first()?;
-    let named: Vec<String> =
-        pairing.unpaired.iter().take(NAMED_MAX).map(|one| format!("{} of {}", one.run, one.implementation)).collect();
-    let more = if all > NAMED_MAX { format!(" and {} more", all - NAMED_MAX) } else { String::new() };
-    let (runs, pairs) = (if all == 1 { "run is" } else { "runs are" }, pairing.pairs);
-    Some(format!("{pairs} pairs; {all} {runs} in none: {}{more} (the first: {}).", named.join(", "), first.why))
+    let Pairing { unpaired, pairs, .. } = pairing;
+    let runs = if unpaired.len() == 1 { "run is" } else { "runs are" };
+    Some(format!("{pairs} pairs; {} {runs} in none: {}.", unpaired.len(), first_of(unpaired)?))
+}
+
+/// Describes runs that are left out of rankings; `None` if there are none.
+fn unranked(runs: &[Unpaired]) -> Option<String> {
+    let are = if runs.len() == 1 { "run is" } else { "runs are" };
+    let all = runs.len();
+    Some(format!("Rankings use the runs that all implementations have; {all} {are} left out: {}.", first_of(runs)?))
+}
+
+/// Names the first of these runs, with the reason of the first.
+fn first_of(runs: &[Unpaired]) -> Option<String> {
+    let first = runs.first()?;
+    let named = runs.iter().take(NAMED_MAX).map(|one| format!("{} of {}", one.run, one.implementation));
+    let named = named.collect::<Vec<_>>().join(", ");
+    let more = if runs.len() > NAMED_MAX { format!(" and {} more", runs.len() - NAMED_MAX) } else { String::new() };
+    Some(format!("{named}{more} (the first: {})", first.why))
+}
+
+/// Returns these runs with the reasons.
+pub(super) fn reasons(runs: &[Unpaired]) -> Vec<String> {
+    runs.iter().map(|one| format!("{} of {}: {}", one.run, one.implementation, one.why)).collect()
 }
 
 fn ranked(ranking: &Ranking) -> String {
