@@ -3,13 +3,14 @@
 //! Called by the CLI's `report --history` and `history`. A line is appended in one write under a lock. A run that is
 //! already present is not written again, and a repeated line is not read. Incomplete lines are reported and left unchanged.
 
-use std::collections::{BTreeMap, HashSet};
+mod pages;
+
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::fmt::Write as _;
 use std::fs::{File, OpenOptions};
 use std::io::{Read, Write};
 use std::path::Path;
 
-use pktgen_core::printable::escape;
 use pktgen_core::record::{Manifest, RunState};
 use pktgen_core::regular::check_regular;
 use pktgen_core::seed::mix;
@@ -19,14 +20,15 @@ use pktgen_records::human::{self, day, title};
 use pktgen_records::run::read_json;
 use pktgen_records::stats::{Estimate, SEEDS_MIN};
 use pktgen_report::made::RunProvenance;
-use pktgen_report::plot::ticks::marks;
 use pktgen_report::sweep::data::{Labels, SweepData, canonical_labels};
 use pktgen_report::sweep::run_dirs;
 use serde::{Deserialize, Serialize};
 
-use super::changes::{self, Change, RUNS_MIN, STRETCH_RUNS_MIN, shortest_stretch};
+use super::changes::{self, Change, RUNS_MIN, STRETCH_RUNS_MIN};
+use super::settings;
 use super::text::point;
-use super::{html, settings};
+
+pub use pages::page;
 
 /// Version of the lines; others are ignored.
 pub const VERSION: u32 = 1;
@@ -82,6 +84,25 @@ pub struct History {
     pub entries: Vec<Entry>,
     /// Descriptions of lines that could not be read, one sentence each.
     pub damaged: Vec<String>,
+    /// Number of lines that could not be read; `damaged` also tells of repeated ones.
+    pub unread: usize,
+}
+
+/// What series leave out.
+#[derive(Debug, Clone, Default)]
+pub struct LeftOut {
+    /// One sentence per damaged line and per reason.
+    pub lines: Vec<String>,
+    /// Number of entries of invalid runs that are newer than all that are shown of one of their points.
+    pub newest_invalid: usize,
+}
+
+/// Numbers of entries that are left out at a point.
+#[derive(Debug, Clone, Copy, Default)]
+struct Excluded {
+    invalid: usize,
+    newest_invalid: usize,
+    steered: usize,
 }
 
 /// A metric at a point over time.
@@ -100,6 +121,18 @@ pub struct Series {
     /// Number of runs of this point after the first value in which no seed has a value.
     #[serde(skip_serializing_if = "is_none")]
     pub without: usize,
+    /// Number of entries of this point that are left out, since runs of them are invalid.
+    #[serde(skip_serializing_if = "is_none")]
+    pub invalid: usize,
+    /// Number of these that are newer than all that are shown of this point.
+    #[serde(skip_serializing_if = "is_none")]
+    pub newest_invalid: usize,
+    /// Number of other entries of this point that are left out, since runs of them were steered.
+    #[serde(skip_serializing_if = "is_none")]
+    pub steered: usize,
+    /// Number of lines of the file that could not be read, of whatever point.
+    #[serde(skip_serializing_if = "is_none")]
+    pub unread: usize,
     /// Where its mean changed.
     pub changes: Vec<Change>,
 }
@@ -211,6 +244,11 @@ impl Entry {
         self.valid && self.steered == 0
     }
 
+    /// Returns the points, each with the name of the experiment.
+    fn places(&self) -> impl Iterator<Item = (&str, Labels)> {
+        self.points.iter().map(move |point| (self.experiment.as_str(), canonical_labels(&point.labels)))
+    }
+
     /// Returns the unit of a metric. A metric of the user's may have had another one in other entries.
     fn unit(&self, metric: &str) -> &str {
         self.units.get(metric).map_or("", String::as_str)
@@ -299,6 +337,7 @@ fn parse(bytes: &[u8], path: &Path) -> Result<History> {
             continue;
         }
         let mut damaged = |what: String| {
+            history.unread += 1;
             history.damaged.push(format!("{}:{}: skipped: {what}", path.display(), i + 1));
         };
         match serde_json::from_slice::<Entry>(line) {
@@ -333,7 +372,7 @@ impl History {
     pub fn series(&self, metrics: &[String]) -> Vec<Series> {
         let mut all: BTreeMap<(&str, Labels, &str, &str), Series> = BTreeMap::new();
         let mut of_point: BTreeMap<(&str, Labels), Vec<&Point>> = BTreeMap::new();
-        let reasons = self.reasons();
+        let (reasons, excluded) = (self.reasons(), self.excluded());
         for entry in self.entries.iter().filter(|entry| entry.is_shown()) {
             for point in &entry.points {
                 let place = (entry.experiment.as_str(), canonical_labels(&point.labels));
@@ -350,6 +389,10 @@ impl History {
                         labels: Labels::new(),
                         values: Vec::new(),
                         without: 0,
+                        invalid: 0,
+                        newest_invalid: 0,
+                        steered: 0,
+                        unread: self.unread,
                         changes: Vec::new(),
                     });
                     series.labels.clone_from(&point.labels);
@@ -368,6 +411,9 @@ impl History {
             let metric = &series.metric;
             let lacks = |point: &&&Point| !point.medians.contains_key(metric) && !point.has_no_drops(metric);
             series.without = points.iter().skip_while(lacks).filter(lacks).count();
+            let excluded = excluded.get(&place).copied().unwrap_or_default();
+            (series.invalid, series.newest_invalid) = (excluded.invalid, excluded.newest_invalid);
+            series.steered = excluded.steered;
             series
         };
         let mut all: Vec<Series> = all.into_values().map(with_changes).collect();
@@ -386,6 +432,45 @@ impl History {
             }
         }
         reasons
+    }
+
+    /// Returns the numbers of entries that are left out, by point.
+    fn excluded(&self) -> BTreeMap<(&str, Labels), Excluded> {
+        let mut all: BTreeMap<(&str, Labels), Excluded> = BTreeMap::new();
+        for (entry, place) in self.entries.iter().flat_map(|entry| entry.places().map(move |place| (entry, place))) {
+            let at = all.entry(place).or_default();
+            match (entry.is_shown(), entry.valid) {
+                (true, _) => at.newest_invalid = 0,
+                (false, true) => at.steered += 1,
+                (false, false) => (at.invalid, at.newest_invalid) = (at.invalid + 1, at.newest_invalid + 1),
+            }
+        }
+        all
+    }
+
+    /// Describes what series leave out.
+    pub fn left_out(&self) -> LeftOut {
+        let (mut followed, mut newest_invalid) = (BTreeSet::new(), 0);
+        for entry in self.entries.iter().rev() {
+            if entry.is_shown() {
+                followed.extend(entry.places());
+            } else if !entry.valid && entry.places().any(|place| !followed.contains(&place)) {
+                newest_invalid += 1;
+            }
+        }
+        let newest = match newest_invalid {
+            0 => String::new(),
+            n => format!(", {n} of them newer than all that are shown of a point"),
+        };
+        let mut lines = self.damaged.clone();
+        for (left_out, what, more) in [(self.invalid(), "invalid", newest.as_str()), (self.steered(), "steered", "")] {
+            match left_out {
+                0 => {}
+                1 => lines.push(format!("1 entry of {what} runs is left out{more}")),
+                entries => lines.push(format!("{entries} entries of {what} runs are left out{more}")),
+            }
+        }
+        LeftOut { lines, newest_invalid }
     }
 
     /// Returns the metrics that any entry has.
@@ -515,13 +600,22 @@ impl Series {
                 counted(self.without)
             ));
         }
+        let newest = match self.newest_invalid {
+            0 => String::new(),
+            n => format!(", {n} of them newer than all that are"),
+        };
+        for (left_out, what, more) in [(self.invalid, "invalid", newest.as_str()), (self.steered, "steered", "")] {
+            if left_out > 0 {
+                remarks.push(format!("{} more {what}: not in the series{more}", counted(left_out)));
+            }
+        }
         remarks
     }
 }
 
-/// Formats series for the terminal.
-pub fn text(series: &[Series]) -> String {
-    let mut out = String::new();
+/// Formats series for the terminal, with what they leave out.
+pub fn text(series: &[Series], left_out: &LeftOut) -> String {
+    let mut out = if series.is_empty() { "no series\n".to_owned() } else { String::new() };
     for one in series {
         let values: Vec<f64> = one.values.iter().map(|value| value.value).collect();
         let drawn = &values[values.len().saturating_sub(DRAWN_MAX)..];
@@ -533,6 +627,7 @@ pub fn text(series: &[Series]) -> String {
         one.remarks().iter().for_each(|remark| out.push_str(&format!("  {remark}\n")));
         one.changes.iter().for_each(|change| out.push_str(&format!("  {}\n", one.told(change))));
     }
+    left_out.lines.iter().for_each(|line| out.push_str(&format!("warning: {line}\n")));
     out
 }
 
@@ -558,115 +653,6 @@ fn two(unit: &str, one: f64, other: f64) -> [String; 2] {
         [one, other].into_iter().all(|value| (scale.shown(value) - value * scale.factor).abs() <= most)
     });
     [one, other].map(|value| finer.show(value))
-}
-
-/// Formats series as one self-contained page.
-pub fn page(series: &[Series]) -> String {
-    let changed = series.iter().filter(|one| !one.changes.is_empty()).count();
-    let short: Vec<&Series> = series.iter().filter(|one| one.is_short()).collect();
-    let all = series.len();
-    let (class, said) = match (changed, short.len()) {
-        (0, n) if n == all => {
-            let most = short.iter().map(|one| one.values.len()).max().unwrap_or(0);
-            ("open", format!("{}: too few to detect a change ({RUNS_MIN} are needed).", counted(most)))
-        }
-        (_, n) => {
-            let hidden = series.iter().filter(|one| !one.is_short() && one.is_short_for_stretches()).count();
-            let whole = changed + n + hidden == 0 && series.iter().all(|one| one.without == 0);
-            let few = |which: &str, n: usize, what: &str| match n {
-                0 => String::new(),
-                1 => format!("; 1{which} has too few runs to detect {what}"),
-                n => format!("; {n}{which} have too few runs to detect {what}"),
-            };
-            let more = few(" more", n, "one") + &few("", hidden, "one that was taken back");
-            (if whole { "fine" } else { "open" }, format!("{changed} of {} series have a change{more}.", all - n))
-        }
-    };
-    let fewest = series.iter().map(|one| one.values.len()).filter(|n| *n >= STRETCH_RUNS_MIN).min();
-    let shortest = fewest.and_then(|n| Some(format!(" (of {n}, it needs to last {})", shortest_stretch(n)?)));
-    let shortest = shortest.unwrap_or_default();
-    let mut out = format!(
-        "<section class=\"verdict {class}\" aria-label=\"Verdict\">\n<p>{said}</p>\n<p>A series without one is reported to have \
-         one with a probability of {} %; a change needs {RUNS_MIN} runs, one that was taken back {STRETCH_RUNS_MIN}{shortest}.</p>\n\
-         </section>\n<div class=\"charts\">\n",
-        100.0 * changes::ALPHA
-    );
-    series.iter().for_each(|one| out.push_str(&figure(one)));
-    out.push_str("</div>\n");
-    html::framed("History", &out)
-}
-
-/// Size of a series in the same units as other charts.
-const SIZE: (f64, f64) = (520.0, 176.0);
-const LEFT: f64 = 96.0;
-const BOTTOM: f64 = 140.0;
-
-/// Draws a series as a line and changes as vertical lines, with the means between them. The axis begins at 0 unless all
-/// values are far from it; then its ends are marked.
-fn figure(series: &Series) -> String {
-    let values: Vec<f64> = series.values.iter().map(|value| value.value).collect();
-    let (lowest, highest) = (extreme(&values, f64::min), extreme(&values, f64::max));
-    let from_zero = lowest >= 0.0 && (lowest < 0.7 * highest || is_flat(lowest, highest));
-    let least = if from_zero { 0.0 } else { lowest - 0.25 * (highest - lowest).max(lowest.abs() * 0.02) };
-    let most = highest + 0.25 * (highest - lowest).max(highest.abs() * 0.02);
-    let (least, most) = if most > least { (least, most) } else { (least, least + 1.0) };
-    let x = |i: usize| LEFT + 10.0 + (i as f64 + 0.5) / values.len() as f64 * (SIZE.0 - LEFT - 20.0);
-    let y = |value: f64| BOTTOM - (value - least) / (most - least) * (BOTTOM - 10.0);
-    let name = escape(&series.name());
-    let remarks = series.remarks();
-    let mut out = format!(
-        "<figure>\n<figcaption>{name}</figcaption>\n<svg class=\"plot\" viewBox=\"0 0 {} {}\" role=\"img\" aria-label=\"{name}\" \
-         xmlns=\"http://www.w3.org/2000/svg\">\n<desc>{} from {} to {}.</desc>\n",
-        SIZE.0,
-        SIZE.1,
-        counted(values.len()),
-        escape(&human::show(&series.unit, lowest)),
-        escape(&human::show(&series.unit, highest))
-    );
-    let scale = human::scale_for(&series.unit, least.abs().max(most.abs()));
-    for (mark, text) in marks((least, most), &scale, 5) {
-        let (at, right) = (y(mark), SIZE.0 - 10.0);
-        let _ = writeln!(out, "<line class=\"grid\" x1=\"{LEFT}\" y1=\"{at:.1}\" x2=\"{right}\" y2=\"{at:.1}\"/>");
-        let text = escape(&human::with_unit(text, scale.unit));
-        let _ = writeln!(out, "<text x=\"{}\" y=\"{:.1}\" text-anchor=\"end\">{text}</text>", LEFT - 8.0, at + 4.0);
-    }
-    let points: Vec<String> =
-        values.iter().enumerate().map(|(i, value)| format!("{:.1},{:.1}", x(i), y(*value))).collect();
-    let _ = writeln!(out, "<polyline class=\"line s0\" points=\"{}\"/>", points.join(" "));
-    for (i, value) in series.values.iter().enumerate() {
-        let tip = escape(&format!("{} ({}): {}", value.day, value.tool, human::show(&series.unit, value.value)));
-        let (cx, cy) = (x(i), y(value.value));
-        let _ = writeln!(
-            out,
-            "<circle class=\"bar s0\" cx=\"{cx:.1}\" cy=\"{cy:.1}\" r=\"3\"><title>{tip}</title></circle>"
-        );
-    }
-    for (i, change) in series.changes.iter().enumerate() {
-        let at = (x(change.at) + x(change.at - 1)) / 2.0;
-        let end = series.changes.get(i + 1).map_or(values.len(), |next| next.at);
-        let _ = writeln!(out, "<line class=\"axis\" x1=\"{at:.1}\" y1=\"10\" x2=\"{at:.1}\" y2=\"{BOTTOM}\"/>");
-        let (from, to, level) = (x(change.at), x(end - 1), y(change.after));
-        let _ = writeln!(
-            out,
-            "<line class=\"line s1\" x1=\"{from:.1}\" y1=\"{level:.1}\" x2=\"{to:.1}\" y2=\"{level:.1}\"/>"
-        );
-    }
-    let below = BOTTOM + 24.0;
-    if let (Some(first), Some(last)) = (series.values.first(), series.values.last()) {
-        let _ = writeln!(out, "<text x=\"{LEFT}\" y=\"{below}\">{}</text>", escape(&first.day));
-        if last.day != first.day {
-            let (day, right) = (escape(&last.day), SIZE.0 - 10.0);
-            let _ = writeln!(out, "<text x=\"{right}\" y=\"{below}\" text-anchor=\"end\">{day}</text>");
-        }
-    }
-    out.push_str("</svg>\n");
-    let from = if from_zero { None } else { Some("The axis does not begin at 0.".to_owned()) };
-    for remark in from.into_iter().chain(remarks) {
-        let _ = writeln!(out, "<p class=\"note\">{}</p>", escape(&remark));
-    }
-    series.changes.iter().for_each(|change| out.push_str(&format!("<p>{}</p>\n", escape(&series.told(change)))));
-    out.push_str("</figure>\n");
-    out
 }
 
 #[cfg(test)]

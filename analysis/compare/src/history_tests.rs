@@ -27,11 +27,20 @@ fn entry(i: u64, value: f64) -> Entry {
     }
 }
 
+fn page(series: &[Series]) -> String {
+    super::page(series, &LeftOut::default())
+}
+
+fn text(series: &[Series]) -> String {
+    super::text(series, &LeftOut::default())
+}
+
 /// The worst runs have no value to be in a series.
 #[test]
 fn runs_in_which_no_seed_has_a_value_are_counted() {
     let mut entries: Vec<Entry> = (1..=12).map(|i| entry(i, 1.0)).collect();
-    let all = |entries: &[Entry]| History { entries: entries.to_vec(), damaged: vec![] }.series(&["loss".to_owned()]);
+    let all =
+        |entries: &[Entry]| History { entries: entries.to_vec(), ..History::default() }.series(&["loss".to_owned()]);
     // A metric that older runs did not have yet.
     entries[0].points[0].medians.remove("loss");
     assert!(page(&all(&entries)).contains("verdict fine"));
@@ -55,7 +64,7 @@ fn runs_without_drops_for_a_reason_have_none() {
                 entry.units.insert(reason.to_owned(), "updates".to_owned());
             }
         }
-        History { entries, damaged: vec![] }.series(&[reason.to_owned()])
+        History { entries, ..History::default() }.series(&[reason.to_owned()])
     };
     let begin: fn(usize) -> Option<f64> = |i| (i >= 12).then_some(500.0);
     let end: fn(usize) -> Option<f64> = |i| (i < 12).then_some(500.0);
@@ -74,14 +83,14 @@ fn runs_that_do_not_count_drops_are_without_reasons() {
     let mut entries: Vec<Entry> = (1..=3).map(|i| entry(i, 1.0)).collect();
     entries[0].points[0].medians.extend([("dropped".to_owned(), 3.0), ("dropped/queue_full".to_owned(), 3.0)]);
     entries[1].points[0].medians.insert("dropped".to_owned(), 0.0);
-    let series = History { entries, damaged: vec![] }.series(&["dropped/queue_full".to_owned()]);
+    let series = History { entries, ..History::default() }.series(&["dropped/queue_full".to_owned()]);
     assert_eq!((series[0].values.len(), series[0].without), (2, 1));
 }
 
 #[test]
 fn a_value_below_zero_that_falls_has_a_falling_change() {
     let entries = (0..20).map(|i| entry(i, if i < 10 { -100.0 } else { -110.0 })).collect();
-    let series = History { entries, damaged: vec![] }.series(&["aom_mean/cluster".to_owned()]);
+    let series = History { entries, ..History::default() }.series(&["aom_mean/cluster".to_owned()]);
     assert!(text(&series).contains("(−10.0 %)"), "{}", text(&series));
 }
 
@@ -100,7 +109,7 @@ fn labels_of_an_axis_are_short() {
     let labels = |unit: &str, value: f64| {
         let mut entries = vec![entry(1, value), entry(2, value)];
         entries.iter_mut().for_each(|entry| _ = entry.units.insert("aom_mean/cluster".to_owned(), unit.to_owned()));
-        page(&History { entries, damaged: vec![] }.series(&["aom_mean/cluster".to_owned()]))
+        page(&History { entries, ..History::default() }.series(&["aom_mean/cluster".to_owned()]))
     };
     for (unit, value, label) in
         [("elements/s", 1e20, "5e10 G/s"), ("", 1e-9, "5e−10"), ("ns", 2.2e6, "1.5 ms"), ("share", 0.5, "20 %")]
@@ -113,7 +122,7 @@ fn labels_of_an_axis_are_short() {
 #[test]
 fn a_small_change_is_seen_in_its_sentence() {
     let entries = (0..10).map(|i| entry(i, if i < 5 { 1_234_567.0 } else { 1_234_890.0 })).collect();
-    let series = History { entries, damaged: vec![] }.series(&["aom_mean/cluster".to_owned()]);
+    let series = History { entries, ..History::default() }.series(&["aom_mean/cluster".to_owned()]);
     let said = text(&series);
     assert!(said.contains("1.23457 ms → 1.23489 ms (+0.03 %)"), "{said}");
 }
@@ -124,7 +133,7 @@ fn values_of_different_units_are_different_series() {
     for (entry, unit) in entries.iter_mut().zip(["ms", "us"]) {
         entry.units.insert("loss".to_owned(), unit.to_owned());
     }
-    let series = History { entries, damaged: vec![] }.series(&["loss".to_owned()]);
+    let series = History { entries, ..History::default() }.series(&["loss".to_owned()]);
     assert_eq!(series.iter().map(|one| (one.unit.as_str(), one.without)).collect::<Vec<_>>(), [("ms", 0), ("us", 0)]);
 }
 
@@ -136,7 +145,7 @@ fn a_point_in_two_spellings_is_one_series() {
         entry.points[0].labels.insert("rate".to_owned(), rate.to_owned());
     }
     entries[1].points[0].medians.remove("loss");
-    let history = History { entries, damaged: vec![] };
+    let history = History { entries, ..History::default() };
     let series = history.series(&["aom_mean/cluster".to_owned()]);
     assert_eq!(series.len(), 1);
     assert_eq!(series[0].values.iter().map(|value| value.value).collect::<Vec<_>>(), [1.0, 2.0, 3.0]);
@@ -311,6 +320,56 @@ fn entries_of_steered_runs_are_in_no_series_and_are_counted() {
     assert_eq!((entry.valid, entry.steered), (true, 1));
 }
 
+/// Otherwise a page is fine while all recent runs are invalid.
+#[test]
+fn entries_that_are_left_out_are_in_every_form() {
+    let mut entries: Vec<Entry> = (1..=20).map(|i| entry(i, 100.0)).collect();
+    entries[4].valid = false;
+    entries[5].steered = 1;
+    let shown = |entries: &[Entry], more: &str| {
+        let lines: Vec<String> = entries.iter().map(|entry| serde_json::to_string(entry).unwrap()).collect();
+        let history = parse(format!("{}\n{more}", lines.join("\n")).as_bytes(), Path::new("h.jsonl")).unwrap();
+        let (series, left_out) = (history.series(&["loss".to_owned()]), history.left_out());
+        let json = serde_json::to_value(&series).unwrap()[0].clone();
+        (super::page(&series, &left_out), super::text(&series, &left_out), json)
+    };
+    // Later runs are valid.
+    let (page, text, json) = shown(&entries, "");
+    for form in [&page, &text] {
+        assert!(form.contains("1 entry of invalid runs is left out") && form.contains("1 entry of steered"), "{form}");
+        assert!(form.contains("1 run more invalid: not in the series") && !form.contains("newer than"), "{form}");
+    }
+    assert!(page.contains("verdict fine"), "{page}");
+    assert!(json["invalid"] == 1 && json["steered"] == 1, "{json}");
+    assert!(json.get("newest_invalid").is_none() && json.get("unread").is_none(), "{json}");
+    // The newest are not.
+    for entry in &mut entries[18..] {
+        entry.valid = false;
+    }
+    let (page, text, json) = shown(&entries, "{\"version\":1,\"ru");
+    for form in [&page, &text] {
+        for said in [
+            "h.jsonl:21: skipped",
+            "3 entries of invalid runs are left out, 2 of them newer than all that are shown of a point",
+            "3 runs more invalid: not in the series, 2 of them newer than all that are",
+            "1 run more steered: not in the series",
+        ] {
+            assert!(form.contains(said), "{said} is not in\n{form}");
+        }
+    }
+    assert!(page.contains("verdict open"), "{page}");
+    assert!(json["invalid"] == 3 && json["newest_invalid"] == 2 && json["unread"] == 1, "{json}");
+    // A point without any valid run has no series.
+    let mut elsewhere: Vec<Entry> = (1..=20).map(|i| entry(i, 100.0)).collect();
+    elsewhere[0].valid = false;
+    elsewhere[0].points[0].labels.insert("rate".to_owned(), "40".to_owned());
+    assert!(shown(&elsewhere, "").0.contains("verdict open"));
+    elsewhere.iter_mut().for_each(|entry| entry.valid = false);
+    let (page, text, _) = shown(&elsewhere, "");
+    assert!(text.starts_with("no series\nwarning: 20 entries of invalid runs"), "{text}");
+    assert!(page.contains("verdict open") && page.contains("20 entries of invalid runs"), "{page}");
+}
+
 #[test]
 fn three_runs_show_no_change_and_say_that_they_cannot() {
     let mut entries: Vec<Entry> = (1..=3).map(|i| entry(i, 0.7581 + 0.0001 * i as f64)).collect();
@@ -322,7 +381,7 @@ fn three_runs_show_no_change_and_say_that_they_cannot() {
         entry.units.extend(units.clone());
         entry.points[0].medians.insert("loss".into(), 0.7581 + 0.0001 * i as f64);
     }
-    let history = History { entries, damaged: Vec::new() };
+    let history = History { entries, ..History::default() };
     let series = history.series(&["loss".to_owned()]);
     let (text, page) = (text(&series), page(&series));
     for said in [
@@ -340,7 +399,7 @@ fn three_runs_show_no_change_and_say_that_they_cannot() {
 fn a_page_names_the_shortest_change_that_can_be_taken_back_and_found() {
     let shown = |runs: u64, by: f64| {
         let entries = (0..runs).map(|i| entry(i, 100.0 + by * (i % 2) as f64)).collect();
-        let series = History { entries, damaged: vec![] }.series(&["aom_mean/cluster".to_owned()]);
+        let series = History { entries, ..History::default() }.series(&["aom_mean/cluster".to_owned()]);
         (page(&series), text(&series))
     };
     let few = "too few to detect a change that was taken back (16 are needed)";
@@ -354,7 +413,7 @@ fn a_page_names_the_shortest_change_that_can_be_taken_back_and_found() {
             entry.points[0].medians.remove("loss");
         }
         let metrics = ["aom_mean/cluster".to_owned(), "loss".to_owned()];
-        super::page(&History { entries, damaged: vec![] }.series(&metrics))
+        self::page(&History { entries, ..History::default() }.series(&metrics))
     };
     let taken_back = "1 has too few runs to detect one that was taken back.";
     let both = format!("0 of 1 series have a change; 1 more has too few runs to detect one; {taken_back}");
@@ -374,7 +433,7 @@ fn overrides_in_another_spelling_are_the_same() {
     for (entry, rate) in entries.iter_mut().zip(["40Gbps", "40000Mbps"]) {
         entry.overrides = vec![format!("topology.rate={rate}")];
     }
-    let told = |entries: &[Entry]| text(&History { entries: entries.to_vec(), damaged: Vec::new() }.series(&[]));
+    let told = |entries: &[Entry]| text(&History { entries: entries.to_vec(), ..History::default() }.series(&[]));
     assert!(!told(&entries).contains("of other settings"), "{}", told(&entries));
     entries[1].overrides = vec!["topology.rate=40001Mbps".to_owned()];
     let wanted =

@@ -19,13 +19,10 @@ pub(super) fn run(args: History, ui: &Ui) -> Result<u8> {
     }
     check_outputs(&args.out, [args.file.as_path()])?;
     let history = history::read(&args.file)?;
-    history.damaged.iter().for_each(|line| ui.note(&format!("warning: {line}")));
-    for (left_out, what) in [(history.invalid(), "invalid"), (history.steered(), "steered")] {
-        match left_out {
-            0 => {}
-            1 => ui.note(&format!("warning: 1 entry of {what} runs is left out")),
-            entries => ui.note(&format!("warning: {entries} entries of {what} runs are left out")),
-        }
+    let left_out = history.left_out();
+    // The text has them.
+    if ui.json() {
+        left_out.lines.iter().for_each(|line| ui.note(&format!("warning: {line}")));
     }
     let known = history.metrics();
     let names: Vec<&str> = known.iter().map(String::as_str).collect();
@@ -43,9 +40,9 @@ pub(super) fn run(args: History, ui: &Ui) -> Result<u8> {
     let objects: Vec<_> = objects.iter().map(|object| schemas::SERIES.stamp(object)).collect();
     for path in &args.out {
         let text = match form(path) {
-            Some("html") => history::page(&series),
+            Some("html") => history::page(&series, &left_out),
             Some("json") => format!("[{}]", objects.join(",")),
-            _ => history::text(&series),
+            _ => history::text(&series, &left_out),
         };
         write_whole(path, text)?;
         ui.note(&format!("history: {}", path.display()));
@@ -53,8 +50,7 @@ pub(super) fn run(args: History, ui: &Ui) -> Result<u8> {
     if ui.json() {
         objects.iter().for_each(|object| ui.result(object));
     } else {
-        let text = history::text(&series);
-        ui.result(if text.is_empty() { "no series" } else { text.trim_end() });
+        ui.result(history::text(&series, &left_out).trim_end());
     }
     Ok(0)
 }
