@@ -5,7 +5,8 @@ use std::sync::{Arc, Mutex, OnceLock};
 
 use parquet::arrow::ArrowWriter;
 use parquet::file::properties::WriterProperties;
-use pktgen_core::record::{PacketId, Reason};
+use pktgen_core::arrow::array::RecordBatch;
+use pktgen_core::record::{Name, Note, PacketId, Reason, Row};
 use pktgen_records::batches::Batches;
 use pktgen_records::testing::{Dice, Story, write_sweep};
 use polars::prelude::*;
@@ -427,6 +428,53 @@ fn a_list_may_have_whole_numbers_and_decimals() {
             whole.database.query(&format!("SELECT seq FROM sent WHERE packet IN ({list})")).unwrap_err().to_string();
         assert!(fault.contains("below 2^53"), "{list}: {fault}");
     }
+}
+
+/// Without ids on the wire, headers of received packets have the time of arrival.
+#[test]
+fn generation_times_of_packets_without_ids_are_those_of_the_named_packets() {
+    let mut story = Story::new();
+    for seq in 0..6u32 {
+        let t = i64::from(seq) * 1000;
+        story.sent_seq(0, seq, t, Some(t + 5), 0).received_seq(t + 700, 0, seq, t + 700, 1);
+    }
+    let folder = tempfile::tempdir().unwrap();
+    story.write(folder.path());
+    let answer = |sql: &str| {
+        let options = Options { no_verify: true, memory: 1 << 30, process: 1 << 30 };
+        let database = Database::open(folder.path(), options).unwrap();
+        rows(&database.query(sql).unwrap_or_else(|fault| panic!("{sql}: {fault}")).0)
+    };
+    let ages = "SELECT MIN(t_recv_ps - newest_gen_ps) AS least, MAX(t_recv_ps - newest_gen_ps) AS most FROM received";
+    assert_eq!(answer(ages), ["0 0"]);
+    // Without ids, and not settled.
+    let mut manifest = story.manifest();
+    manifest.incidents.notes.push(Note::Headless {});
+    story.write_with(folder.path(), &manifest);
+    in_groups(&folder.path().join("received.parquet"), 2);
+    assert_eq!(answer("SELECT COUNT(newest_gen_ps) AS n FROM received"), ["0"]);
+    // Contents name all but the fourth packet.
+    let name = |seq: u32| Name {
+        t_recv: i64::from(seq) * 1000 + 700,
+        packet: (seq != 3).then_some(PacketId::new(0, seq, 0)),
+        count: u16::from(seq != 3),
+    };
+    let named: Vec<Name> = (0..6).map(name).collect();
+    let batch = RecordBatch::try_new(Name::schema(), Name::arrays(&named)).unwrap();
+    let mut file = Vec::new();
+    let mut writer = ArrowWriter::try_new(&mut file, batch.schema(), None).unwrap();
+    writer.write(&batch).unwrap();
+    writer.close().unwrap();
+    std::fs::write(folder.path().join("names.parquet"), file).unwrap();
+    assert_eq!(answer(ages), ["700 700"]);
+    let known = "SELECT newest_gen_ps FROM received WHERE newest_gen_ps IS NOT NULL";
+    assert_eq!(answer(known), ["0", "1000", "2000", "4000", "5000"]);
+    assert_eq!(answer("SELECT t_recv_ps FROM received WHERE newest_gen_ps IS NULL"), ["3700"]);
+    // The row group is kept although all of its times in the file are later.
+    assert_eq!(answer("SELECT t_recv_ps FROM received WHERE newest_gen_ps < 700"), ["700"]);
+    assert_eq!(answer("SELECT t_recv_ps FROM received WHERE newest_gen_ps = 700"), Vec::<String>::new());
+    let whole = "SELECT COUNT(*) AS n, SUM(bytes) AS bytes FROM received";
+    assert_eq!(answer(whole), ["6 1536"]);
 }
 
 fn scan(folder: &Path, name: &'static str) -> Scan {

@@ -7,8 +7,10 @@ use std::sync::{Arc, Mutex, PoisonError};
 use pktgen_capture::replay::is_tables;
 use pktgen_capture::tables::TablesIndex;
 use pktgen_core::record::digest::{check_files, check_listed, digests_of, is_sealed, unsealed};
-use pktgen_core::record::{BOOKS, Facts, ITERATIONS, Manifest, RECEIVED, RESULTS, SENT, STATES, Verified, judge};
-use pktgen_core::{Error, Result, quiet};
+use pktgen_core::record::{
+    BOOKS, Facts, ITERATIONS, Manifest, NAMES, RECEIVED, RESULTS, SENT, STATES, Verified, judge,
+};
+use pktgen_core::{Error, Result, quiet, record};
 use pktgen_records::Note;
 use pktgen_records::run::open_manifest;
 use pktgen_report::run_dirs;
@@ -385,10 +387,20 @@ impl Run {
         if !is_sealed(&path, self.text.as_bytes())? && !self.manifest.files.is_empty() {
             return Err(unsealed(&path));
         }
+        let mut names = names.to_vec();
+        if names.contains(&RECEIVED) && self.is_headless() {
+            names.extend([NAMES, SENT]);
+        }
         let read = |file: &str| file.strip_suffix(".parquet").is_some_and(|stream| names.contains(&stream));
         let files = self.manifest.files.iter().filter(|(file, _)| read(file));
         check_files(&self.dir, &files.map(|(file, digest)| (file.clone(), digest.clone())).collect())?;
         check_listed(&self.dir, self.text.as_bytes(), &self.manifest.files, |stream| names.contains(&stream))
+    }
+
+    /// Whether its packets have no ids on the wire, so that their contents name them.
+    fn is_headless(&self) -> bool {
+        let is_noted = self.manifest.incidents.notes.contains(&record::Note::Headless {});
+        is_noted || self.dir.join(format!("{NAMES}.parquet")).exists()
     }
 
     /// Describes why this run lacks a table; `None` if it has it.
@@ -423,7 +435,10 @@ impl Run {
         Ok(match name {
             "metrics" => Part::Metrics { dir, no_verify },
             "fates" => Part::Fates { dir, no_verify },
-            _ => Part::Stream(Stream::new(dir.join(format!("{name}.parquet")), name)),
+            _ => {
+                let stream = Stream::new(dir.join(format!("{name}.parquet")), name);
+                Part::Stream(if name == RECEIVED && self.is_headless() { stream.named_in(dir) } else { stream })
+            }
         })
     }
 }

@@ -235,6 +235,7 @@ impl<'a> Reading<'a> {
     ) -> Result<()> {
         let (run, part) = &self.scan.parts[at];
         if let Part::Stream(stream) = part
+            && stream.is_of_file()
             && !self.choice.may_keep(&self.scan.table, stream.file()?, piece)
         {
             let rows = part.counted(piece)?.unwrap_or(0);

@@ -3,24 +3,26 @@
 //! Called by [`crate::scan`], part by part, for the columns that a query needs.
 
 use std::path::{Path, PathBuf};
-use std::sync::OnceLock;
+use std::sync::{Mutex, OnceLock, PoisonError};
 
-use pktgen_core::record::{PacketId, SENT};
+use pktgen_core::record::{NAMES, PacketId, SENT};
 use pktgen_core::{Error, Result};
 use pktgen_records::batches::Batches;
 use pktgen_records::fates::frame_bytes;
 use pktgen_records::frame::frame;
 use pktgen_records::labels::NUMBERS;
-use pktgen_records::run::RunData;
+use pktgen_records::run::{RunData, named_generations};
 use pktgen_records::stream_file::StreamFile;
 use pktgen_records::{Line, Options, analyze_run_with};
 use polars::prelude::*;
 
 use crate::fates;
-use crate::tables::{Kind, LABELS, Made, QueryColumn as Asked};
+use crate::tables::{GENERATED, Kind, LABELS, Made, QueryColumn as Asked};
 
 /// Number of rows decoded at a time.
 const ROWS: usize = 1 << 16;
+/// Maximum memory per transmission of the generation times of named packets, while they are read.
+const NAMED_BYTES: u64 = 64;
 
 /// Takes a batch; returns false if no more are needed.
 pub(crate) type Sink<'a> = dyn FnMut(DataFrame) -> Result<bool> + 'a;
@@ -44,11 +46,43 @@ pub(crate) struct Stream {
     path: PathBuf,
     name: &'static str,
     file: OnceLock<StreamFile>,
+    /// The run dir of packets without ids, which their contents name.
+    named_in: Option<PathBuf>,
+    /// When these packets were generated.
+    generations: OnceLock<Vec<Option<i64>>>,
+    /// Held while these times are read.
+    reading: Mutex<()>,
 }
 
 impl Stream {
     pub(crate) fn new(path: PathBuf, name: &'static str) -> Stream {
-        Stream { path, name, file: OnceLock::new() }
+        let (generations, reading) = (OnceLock::new(), Mutex::new(()));
+        Stream { path, name, file: OnceLock::new(), named_in: None, generations, reading }
+    }
+
+    /// Takes the generation times of the rows from the names in the run dir `dir`; without any, these times are empty.
+    pub(crate) fn named_in(self, dir: PathBuf) -> Stream {
+        Stream { named_in: Some(dir), ..self }
+    }
+
+    /// Whether all columns have the values of the file.
+    pub(crate) fn is_of_file(&self) -> bool {
+        self.named_in.is_none()
+    }
+
+    /// Returns the generation times of all rows; `None` if they are those of the file.
+    fn generations(&self) -> Result<Option<&[Option<i64>]>> {
+        let Some(dir) = &self.named_in else { return Ok(None) };
+        let _reading = self.reading.lock().unwrap_or_else(PoisonError::into_inner);
+        if self.generations.get().is_none() {
+            // Without names, as of runs that were not settled, none is known.
+            let found = match named_generations(dir)? {
+                Some(found) => found,
+                None => vec![None; self.file()?.rows()],
+            };
+            let _ = self.generations.set(found);
+        }
+        Ok(self.generations.get().map(Vec::as_slice))
     }
 
     pub(crate) fn file(&self) -> Result<&StreamFile> {
@@ -98,6 +132,7 @@ impl Part {
     pub(crate) fn held(&self) -> Result<u64> {
         match self {
             Part::Fates { dir, .. } | Part::Metrics { dir, .. } => transmissions(dir).map(frame_bytes),
+            Part::Stream(Stream { named_in: Some(dir), .. }) => transmissions(dir).map(|sent| NAMED_BYTES * sent),
             _ => Ok(0),
         }
     }
@@ -105,7 +140,7 @@ impl Part {
     /// Passes `columns` of one of its pieces to `sink`, batch by batch.
     pub(crate) fn read(&self, piece: usize, columns: &[&Asked], sink: &mut Sink) -> Result<()> {
         match self {
-            Part::Stream(stream) => read_stream(stream.file()?, piece, columns, sink),
+            Part::Stream(stream) => read_stream(stream, piece, columns, sink),
             Part::Fates { dir, no_verify } => fates::read(&RunData::open_with(dir, *no_verify)?, columns, sink),
             Part::Metrics { dir, no_verify } => {
                 let options = Options { no_verify: *no_verify, ..Options::default() };
@@ -155,8 +190,11 @@ fn in_slices(frame: DataFrame, sink: &mut Sink) -> Result<()> {
     Ok(())
 }
 
-fn read_stream(file: &StreamFile, group: usize, columns: &[&Asked], sink: &mut Sink) -> Result<()> {
+fn read_stream(stream: &Stream, group: usize, columns: &[&Asked], sink: &mut Sink) -> Result<()> {
+    let file = stream.file()?;
     let (path, mut wanted) = (file.path(), Vec::<&'static str>::new());
+    let is_generated = |column: &Asked| column.name == GENERATED;
+    let named = if columns.iter().any(|column| is_generated(column)) { stream.generations()? } else { None };
     for column in columns {
         let sources: &[&'static str] = match &column.made {
             Made::Of(source) | Made::Names(source, _) | Made::Codes(source, _) | Made::Bits(source, ..) => &[*source],
@@ -170,7 +208,14 @@ fn read_stream(file: &StreamFile, group: usize, columns: &[&Asked], sink: &mut S
     while let Some(batch) = batches.next_batch()? {
         let rows = batch.num_rows();
         let own = frame(batch).map_err(|fault| Error::data(path, fault.to_string()))?;
-        let cells = columns.iter().map(|column| made(path, &own, column, at)).collect::<Result<Vec<_>>>()?;
+        let cell = |column: &&Asked| match named {
+            Some(known) if is_generated(column) => match known.get(at..at + rows) {
+                Some(known) => Ok(Column::new(GENERATED.into(), known.to_vec())),
+                None => Err(Error::data(path, format!("it has more rows than {NAMES}; copy the whole run dir"))),
+            },
+            _ => made(path, &own, column, at),
+        };
+        let cells = columns.iter().map(cell).collect::<Result<Vec<_>>>()?;
         at += rows;
         if !sink(DataFrame::new(rows, cells).map_err(broken)?)? {
             break;

@@ -13,6 +13,9 @@ use serde_json::json;
 /// Streams of run dirs that are tables, in the order of lists.
 const OF_STREAMS: [&str; 6] = [SENT, BOOKS, RECEIVED, RESULTS, ITERATIONS, STATES];
 
+/// Column of the generation times of received packets: of packets without ids on the wire it follows from their names.
+pub(crate) const GENERATED: &str = "newest_gen_ps";
+
 /// Type of cells.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
@@ -288,11 +291,15 @@ fn needs(stream: &str) -> &'static str {
 /// Returns the tables of run dirs; `axes` are those of a sweep.
 pub(crate) fn of_runs(axes: &[String]) -> Vec<QueryTable> {
     let streams = OF_STREAMS.iter().filter_map(|name| STREAMS.iter().find(|stream| stream.name == *name));
-    let of = |stream: &StreamTable| QueryTable {
-        name: stream.name,
-        row: stream.row,
-        needs: needs(stream.name),
-        columns: columns_of(stream),
+    let of = |stream: &StreamTable| {
+        let mut columns = columns_of(stream);
+        if let Some(column) = columns.iter_mut().find(|column| column.name == GENERATED) {
+            column.optional = true;
+            column.about = "When the newest member was generated; 0 in training: results carry no generation time. Empty if no id is on the \
+                            wire and the content names no packet."
+                .to_owned();
+        }
+        QueryTable { name: stream.name, row: stream.row, needs: needs(stream.name), columns }
     };
     streams.map(of).chain([fates(), metrics(), runs(axes)]).collect()
 }

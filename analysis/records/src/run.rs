@@ -7,7 +7,9 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use pktgen_core::record::digest::{is_sealed, unsealed, verify_run};
-use pktgen_core::record::{LANES, MANIFEST_VERSION, Manifest, NAMES, RECEIVED, RunState, STAMPS, STATES, Verified};
+use pktgen_core::record::{
+    LANES, MANIFEST_VERSION, Manifest, NAMES, PacketId, RECEIVED, RunState, SENT, STAMPS, STATES, Verified,
+};
 use pktgen_core::regular::check_regular;
 use pktgen_core::{Error, Result};
 use serde::de::DeserializeOwned;
@@ -231,6 +233,23 @@ fn read_names(dir: &Path) -> Result<Option<NameColumns>> {
         return Err(Error::data(table.path(), what));
     }
     Ok(Some(names))
+}
+
+/// Returns when the newest member of each packet of `received` was generated, by the packets that contents name: headers without ids carry no
+/// such time. `None` for packets without a name, and for runs without names.
+pub fn named_generations(dir: &Path) -> Result<Option<Vec<Option<i64>>>> {
+    let Some(names) = read_names(dir)? else { return Ok(None) };
+    let sent = Table::read_stream(&file_of(dir, SENT)?, SENT, &["worker", "seq", "attempt", "t_gen_ps"])?;
+    let parts = sent.u32("worker")?.into_iter().zip(sent.u32("seq")?).zip(sent.u8("attempt")?);
+    let ids = parts.map(|((worker, seq), attempt)| PacketId::new(worker, seq, attempt).0);
+    let mut generations: Vec<(u64, i64)> = ids.zip(sent.i64("t_gen_ps")?).collect();
+    // Of two rows with one id, the id refers to the later one.
+    generations.sort_by_key(|(id, _)| *id);
+    let of = |packet: &u64| {
+        let (id, generation) = generations[generations.partition_point(|(id, _)| id <= packet).checked_sub(1)?];
+        (id == *packet).then_some(generation)
+    };
+    Ok(Some(names.packet.iter().map(of).collect()))
 }
 
 /// Reads the states; the stream exists only if the run recorded it (`capture.states`).

@@ -212,7 +212,18 @@ fn strict_updates_of_a_coupled_queue_are_named() {
     for lanes in ["false", "true"] {
         let set = ["target.reward_filter=false".to_owned(), format!("format.lanes={lanes}")];
         let set: Vec<_> = set.iter().map(String::as_str).collect();
-        let manifest = Ran::coupled(OLAF, &words, &set).valid();
+        let ran = Ran::coupled(OLAF, &words, &set);
+        let manifest = ran.valid();
+        let count = |what: &str| {
+            let (dir, sql) = (ran.dir().display().to_string(), format!("SELECT {what}"));
+            let output = pktgen(&[], &["query", &dir, &sql, "--json", "-q"], &[]).output().expect("it runs");
+            let row: Result<Value, _> = serde_json::from_slice(&output.stdout);
+            number(&row.unwrap_or_else(|why| panic!("{why}: {}", said(&output)))["n"])
+        };
+        // The restored header has the time of arrival.
+        let named = count("COUNT(newest_gen_ps) AS n FROM received");
+        let generated = "COUNT(*) AS n FROM received WHERE newest_gen_ps IN (SELECT t_gen_ps FROM sent)";
+        assert!(named > 0 && count(generated) == named, "{named} named, {} generated", count(generated));
         let unseen = &manifest["unseen"];
         let checked = number(&unseen["checked_by_lanes"]);
         assert_eq!(checked > 100, lanes == "true", "{unseen}");

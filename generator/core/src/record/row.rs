@@ -186,7 +186,8 @@ rows! {
         job: Option<u16> as "job" in NUMBER, "The job whose sum it is, or of whose worker, in training.";
         newest_worker: u32 as "newest_worker" in NUMBER, "Worker of the newest member; in training, of `packet`.";
         newest_seq: u32 as "newest_seq" in NUMBER, "Sequence number of the newest member; in training, of `packet`.";
-        newest_gen: Time as "newest_gen_ps" in PS, "When the newest member was generated; 0 in training: results carry no generation time.";
+        newest_gen: Time as "newest_gen_ps" in PS,
+            "When the newest member was generated; 0 in training: results carry no generation time. When it arrived if no id is on the wire: take `names`.";
         count: u16 as "count" in "updates", "How many updates its content represents.";
         bytes: u32 as "bytes" in BYTES, "Length of the frame.";
         reward: Option<f32> as "reward" in REWARD, "Mean reward of the members, weighted by their counts.";
