@@ -11,6 +11,7 @@ use crate::emulator::Region;
 use crate::fit::{Fit, Place, residual};
 use crate::interval::{Profile, allowed, profile};
 use crate::minimum::minimum;
+use crate::noise::KnownCovariance;
 use crate::parameter::{NumberRange, ParameterRange, Setting, Space};
 use crate::search::{Branch, Effect, Look, Progress, Task, effect_of_choices, measured, search};
 use crate::sequence::Sequence;
@@ -113,7 +114,7 @@ pub struct CalibrationAnswer {
     pub targets: Vec<FoundTarget>,
     /// The square of the distance of the best setting, in deviations.
     pub distance: f64,
-    /// Targets less parameters that are numbers.
+    /// Targets, without copies of others, less parameters that are numbers.
     pub freedom: i64,
     /// Whether chance explains the distance: the targets can be met together.
     pub together: bool,
@@ -121,6 +122,12 @@ pub struct CalibrationAnswer {
     pub inflation: f64,
     /// Parameters that the targets determine only together, with the correlation.
     pub tied: Vec<(String, String, f64)>,
+    /// Targets that are copied by others in all runs, and their copies, which do not count.
+    #[serde(skip)]
+    pub copied: Vec<(String, Vec<String>)>,
+    /// Targets with nearly the same information, without copies.
+    #[serde(skip)]
+    pub alike: Vec<Vec<String>>,
     /// Targets without which the emulators expect that the others can be met together; empty if all can.
     pub left_out: Vec<String>,
     /// The two targets that contradict each other most, and how far off each is, in deviations, at every setting that was run.
@@ -203,8 +210,8 @@ pub fn calibrate(
     let targets_found = found.targets(at_best.as_ref(), &branches);
     let likely = found.likely(inflation);
     let drawn = found.drawn(&likely);
-    let distance = at_best.as_ref().and_then(|place| measured(targets, place, &look.fit.known.whole));
-    let freedom = targets.len() as i64 - space.numbers().len() as i64;
+    let distance = at_best.as_ref().and_then(|place| measured(targets, place, &look.fit.known));
+    let freedom = look.fit.known.counted() as i64 - space.numbers().len() as i64;
     let distance = distance.unwrap_or(look.least);
     let together = distance <= most_by_chance(freedom);
     Ok(CalibrationAnswer {
@@ -216,11 +223,13 @@ pub fn calibrate(
         together,
         inflation,
         tied: found.tied(&likely),
+        copied: found.copied(),
+        alike: look.fit.known.alike().into_iter().map(|group| found.names(&group)).collect(),
         left_out: if together { Vec::new() } else { left_out(task, branch) },
         settings: ran,
         settled: !keys.evenly && ran < most,
         evenly: keys.evenly,
-        progress: history(task, &branches, &look.fit.known.whole),
+        progress: history(task, &branches, &look.fit.known),
         invalid: branches.iter().flat_map(|branch| &branch.places).map(|place| place.evaluated.invalid).sum(),
         best: setting.clone(),
         drawn,
@@ -234,7 +243,7 @@ fn plausible(order: &[(f64, usize)], best: usize, most: f64) -> Vec<usize> {
 
 /// Returns the profiles of all numbers, and the factor by which intervals are widened if the targets cannot be met together.
 fn profiles(task: Task, look: &Look) -> (Vec<Profile>, f64) {
-    let freedom = task.targets.len() as i64 - look.best.len() as i64;
+    let freedom = look.fit.known.counted() as i64 - look.best.len() as i64;
     // A distance that chance explains does not widen the intervals.
     let explained = look.least <= most_by_chance(freedom);
     let inflation = if explained { 1.0 } else { (look.least / freedom.max(1) as f64).max(1.0) };
@@ -269,7 +278,7 @@ fn left_out(task: Task, branch: &Branch) -> Vec<String> {
         starts.sort_by(|a, b| a.0.total_cmp(&b.0));
         let found = starts.iter().take(3).map(|(_, at)| minimum(|x| fit.distance(x), at, &fit.region.0, 200));
         let Some((best, least)) = found.min_by(|a, b| a.1.total_cmp(&b.1)) else { break };
-        if least <= most_by_chance(left.len() as i64 - dimensions as i64) {
+        if least <= most_by_chance(fit.known.counted() as i64 - dimensions as i64) {
             return out;
         }
         let off = |i: &usize| {
@@ -284,7 +293,7 @@ fn left_out(task: Task, branch: &Branch) -> Vec<String> {
 }
 
 /// Returns the distance of the nearest setting, each time that a nearer one was run.
-fn history(task: Task, branches: &[Branch], known: &[f64]) -> Vec<(usize, f64)> {
+fn history(task: Task, branches: &[Branch], known: &KnownCovariance) -> Vec<(usize, f64)> {
     let mut nearest = f64::INFINITY;
     let mut out = Vec::new();
     let mut places: Vec<&Place> = branches.iter().flat_map(|branch| &branch.places).collect();
@@ -312,6 +321,18 @@ struct AnswerParts<'a> {
 }
 
 impl AnswerParts<'_> {
+    fn names(&self, targets: &[usize]) -> Vec<String> {
+        targets.iter().map(|i| self.task.targets[*i].name()).collect()
+    }
+
+    /// Returns the targets that others copy, each with its copies.
+    fn copied(&self) -> Vec<(String, Vec<String>)> {
+        let copies = &self.look.fit.known.copies;
+        let of = |of: usize| (0..copies.len()).filter(|i| copies[*i] == Some(of)).collect::<Vec<_>>();
+        let all = (0..copies.len()).map(|i| (self.task.targets[i].name(), self.names(&of(i))));
+        all.filter(|(_, copies)| !copies.is_empty()).collect()
+    }
+
     fn deviation(&self, target: usize) -> f64 {
         self.look.fit.known.whole[target * self.task.targets.len() + target].sqrt()
     }

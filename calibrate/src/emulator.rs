@@ -105,6 +105,17 @@ impl Emulator {
         self.variance * self.shape.noise
     }
 
+    /// Returns for each of its values the error of an emulator of the others, in deviations up to a factor (Rasmussen and Williams 2006,
+    /// equation 5.12).
+    pub(crate) fn left_out(&self) -> Vec<f64> {
+        let inverse = |i: usize| {
+            let mut unit = vec![0.0; self.weights.len()];
+            unit[i] = 1.0;
+            self.factor.quadratic(&mut unit)
+        };
+        self.weights.iter().enumerate().map(|(i, weight)| weight / inverse(i).sqrt()).collect()
+    }
+
     /// Returns the expected value at a setting, and its variance.
     pub(crate) fn at(&self, at: &[f64]) -> (f64, f64) {
         let at = self.region.shares(at);

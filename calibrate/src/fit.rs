@@ -4,6 +4,7 @@ use std::cell::RefCell;
 
 use pktgen_core::record::Bound;
 
+use crate::alike::{copies, correlations, shrunk};
 use crate::cholesky::Cholesky;
 use crate::emulator::{Emulator, Region};
 use crate::noise::{KnownCovariance, Noise};
@@ -21,6 +22,8 @@ pub(crate) struct Fit<'a> {
     targets: &'a [TargetValue],
     emulators: Vec<Emulator>,
     pub(crate) known: KnownCovariance,
+    /// Correlations of the emulators' errors.
+    errors: Vec<f64>,
     scratch: RefCell<Vec<f64>>,
 }
 
@@ -74,10 +77,28 @@ impl<'a> Fit<'a> {
             Emulator::fit(&region, &points, &values)
         };
         let emulators = (0..targets.len()).map(emulator).collect::<Option<Vec<_>>>()?;
-        let noise = Noise::of(targets.len(), &near.iter().map(|place| &place.evaluated).collect::<Vec<_>>());
+        let evaluated: Vec<&Evaluated> = near.iter().map(|place| &place.evaluated).collect();
+        let noise = Noise::of(copies(targets, &evaluated), &evaluated);
         let scattered: Vec<f64> = emulators.iter().map(Emulator::scattered).collect();
         let known = noise.known(targets, floors, &scattered);
-        Some(Fit { region, targets, emulators, known, scratch: RefCell::default() })
+        let errors = errors(&emulators, &near, &known);
+        Some(Fit { region, targets, emulators, known, errors, scratch: RefCell::default() })
+    }
+
+    /// Returns the covariance of the targets at a setting, with the errors of the emulators, and the emulated means.
+    fn covariance(&self, shares: &[f64]) -> (Vec<f64>, Vec<f64>) {
+        let n = self.targets.len();
+        let (means, variances): (Vec<f64>, Vec<f64>) = self.emulators.iter().map(|one| one.at(shares)).unzip();
+        let mut covariance = self.known.whole.clone();
+        for i in 0..n {
+            for j in 0..n {
+                covariance[i * n + j] += match i == j {
+                    true => variances[i],
+                    false => self.errors[i * n + j] * variances[i].sqrt() * variances[j].sqrt(),
+                };
+            }
+        }
+        (covariance, means)
     }
 
     /// Returns value and variance of a target at a setting.
@@ -92,19 +113,20 @@ impl<'a> Fit<'a> {
 
     /// Returns the squared distance of a setting from the targets, in deviations that include the uncertainty of the emulators.
     pub(crate) fn distance(&self, shares: &[f64]) -> f64 {
-        let n = self.targets.len();
-        let mut covariance = self.known.whole.clone();
+        let (covariance, means) = self.covariance(shares);
         let mut left = self.scratch.borrow_mut();
         left.clear();
-        for (i, target) in self.targets.iter().enumerate() {
-            let (mean, variance) = self.emulators[i].at(shares);
-            covariance[i * n + i] += variance;
-            left.push(residual(target, mean) * target.weight.sqrt());
-        }
-        match Cholesky::of(covariance, n) {
+        left.extend((0..means.len()).map(|i| self.residual(i, means[i])));
+        match Cholesky::of(covariance, means.len()) {
             Some(factor) => factor.quadratic(&mut left),
             None => f64::INFINITY,
         }
+    }
+
+    /// Returns the weighted residual of a target; 0 of a copy.
+    fn residual(&self, i: usize, mean: f64) -> f64 {
+        let target = &self.targets[i];
+        if self.known.is_copy(i) { 0.0 } else { residual(target, mean) * target.weight.sqrt() }
     }
 
     /// Returns the largest share of an emulator in the variance of a target.
@@ -114,7 +136,7 @@ impl<'a> Fit<'a> {
             let emulated = self.emulators[i].at(shares).1;
             emulated / (emulated + self.known.whole[i * n + i])
         };
-        (0..n).map(part).fold(0.0, f64::max)
+        (0..n).filter(|i| !self.known.is_copy(*i)).map(part).fold(0.0, f64::max)
     }
 
     /// Returns the degrees of freedom of the variance of number `k` at a setting with the least distance (Welch, Satterthwaite): few
@@ -157,9 +179,7 @@ impl<'a> Fit<'a> {
     fn influence(&self, shares: &[f64], k: usize) -> Option<Vec<f64>> {
         let (n, numbers) = (self.targets.len(), shares.len());
         let slopes: Vec<Vec<f64>> = (0..numbers).map(|number| self.slopes(shares, number)).collect();
-        let mut covariance = self.known.whole.clone();
-        (0..n).for_each(|i| covariance[i * n + i] += self.emulators[i].at(shares).1);
-        let factor = Cholesky::of(covariance, n)?;
+        let factor = Cholesky::of(self.covariance(shares).0, n)?;
         let solved: Vec<Vec<f64>> = slopes
             .iter()
             .map(|slopes| {
@@ -191,11 +211,27 @@ impl<'a> Fit<'a> {
         let off = |i: usize, step: f64| {
             let mut moved = shares.to_vec();
             moved[k] += step * width;
-            let target = &self.targets[i];
-            residual(target, self.emulators[i].at(&moved).0) * target.weight.sqrt()
+            self.residual(i, self.emulators[i].at(&moved).0)
         };
         (0..self.targets.len()).map(|i| (off(i, -0.05) - off(i, 0.05)) / 0.1).collect()
     }
+}
+
+/// Returns the correlations of the emulators' errors, by those at settings that were left out; 0 of copies.
+fn errors(emulators: &[Emulator], near: &[&Place], known: &KnownCovariance) -> Vec<f64> {
+    let n = emulators.len();
+    let of = |target: usize| -> Vec<f64> {
+        let mut errors = emulators[target].left_out().into_iter();
+        // An emulator has the settings with a value.
+        near.iter().map(|place| place.mean(target).and_then(|_| errors.next()).unwrap_or_default()).collect()
+    };
+    let mut out = correlations(&(0..n).map(of).collect::<Vec<_>>());
+    let freedom = [near.len() as f64; 2];
+    for (at, correlation) in out.iter_mut().enumerate() {
+        let is_copy = known.is_copy(at / n) || known.is_copy(at % n);
+        *correlation = if is_copy { 0.0 } else { shrunk(*correlation, correlation.powi(2), freedom, known.counted()) };
+    }
+    out
 }
 
 /// An estimated part of a variance, of targets that were measured together.
@@ -265,5 +301,37 @@ mod tests {
         assert!((first - 2.0).abs() < 0.01 && (second - 2.0).abs() < 0.1, "{first} {second}");
         let [first, second] = freedoms(badly, well);
         assert!((first - 999.0).abs() < 1.0 && (second - 2.0).abs() < 0.1, "{first} {second}");
+    }
+
+    #[test]
+    fn one_error_of_an_emulator_does_not_count_twice() {
+        let known = Known::Repeats { n: 10, deviation: 1e-4 };
+        let target = |scale: f64| TargetValue {
+            metric: "m".into(),
+            at: PointLabels::new(),
+            value: 3.0 * scale,
+            bound: None,
+            known,
+            weight: 1.0,
+        };
+        let place = |i: u32| {
+            let x = 0.125 * f64::from(i);
+            let steep = 0.3 / (x + 0.03);
+            // The second is nearly twice the first, and no copy.
+            let values = [steep, 2.0 * steep + 1e-6 * f64::from(i % 3)].map(|value| vec![Some(value); 2]).to_vec();
+            let evaluated = Evaluated { setting: vec![x], values, invalid: 0, why: None };
+            Place { shares: vec![x], evaluated, number: 0 }
+        };
+        let places: Vec<Place> = (0..9).map(place).collect();
+        let distance = |targets: &[usize]| {
+            let values: Vec<TargetValue> = targets.iter().map(|i| target([1.0, 2.0][*i])).collect();
+            let places: Vec<Place> = places.iter().map(|place| place.only(targets)).collect();
+            let fit = Fit::of(Region::whole(1), &values, &places, &[1e-6; 2]).expect("a fit");
+            let (mean, variance) = fit.emulated(0, &[0.06]);
+            assert!(variance > 1e-4 && (mean - values[0].value).abs() > 0.01, "{mean} {variance}");
+            fit.distance(&[0.06])
+        };
+        let (one, two) = (distance(&[0]), distance(&[0, 1]));
+        assert!((0.9..1.2).contains(&(two / one)), "{one} {two}");
     }
 }

@@ -4,10 +4,11 @@
 //! (`pktgen-records`) or a run (`pktgen-realtime`). It must not print, or use `unsafe`.
 //!
 //! Map: [`settings`] reads `[calibrate]`, `source` the [`target`]s; [`twin`] runs the experiment at a setting of its [`parameter`]s and keeps what came of it;
-//! `emulator` says what a metric is between settings that were run, `noise` how far runs differ, `fit` how far a setting is from the
+//! `emulator` says what a metric is between settings that were run, `noise` how far runs differ, `alike` which targets have the same information, `fit` how far a setting is from the
 //! targets, [`search`] which settings to run, `interval` how far a parameter may move; [`answer`] is what was found, [`predict`] what follows, `page` how it is shown.
 #![forbid(unsafe_code)]
 
+mod alike;
 mod answer;
 mod cholesky;
 mod emulator;

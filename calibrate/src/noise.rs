@@ -1,10 +1,8 @@
 //! The differences between runs with different seeds, and the resulting uncertainty of a target's value.
 
+use crate::alike::{correlations, is_alike, shrunk};
 use crate::target::{Known, TargetValue};
 use crate::twin::Evaluated;
-
-/// Factor for correlations: they are estimates themselves, and metrics with the same information would otherwise count twice.
-const SHRUNK: f64 = 0.95;
 
 /// Covariance of the targets over seeds, at one setting.
 #[derive(Debug, Clone, PartialEq)]
@@ -17,11 +15,17 @@ pub(crate) struct Noise {
     pub(crate) own: Vec<f64>,
     /// Number of settings that it is estimated from.
     settings: usize,
+    /// For each target the first one that it copies.
+    copies: Vec<Option<usize>>,
+    /// Evidence that two targets have the same information: the product of their correlations over seeds and over settings.
+    alike: Vec<f64>,
 }
 
 impl Noise {
-    /// Estimates the covariance from the differences between the seeds of each setting.
-    pub(crate) fn of(targets: usize, evaluated: &[&Evaluated]) -> Self {
+    /// Estimates the covariance from the differences between the seeds of each setting. `copies` are for each target the first one that
+    /// it copies.
+    pub(crate) fn of(copies: Vec<Option<usize>>, evaluated: &[&Evaluated]) -> Self {
+        let targets = copies.len();
         let seeds = evaluated.iter().flat_map(|one| one.values.iter().map(Vec::len)).max().unwrap_or(0);
         let mut sums = vec![0.0; targets * targets];
         let mut counts = vec![0.0f64; targets * targets];
@@ -47,22 +51,28 @@ impl Noise {
             }
         }
         let own = (0..targets).map(|target| own(evaluated, target)).collect();
-        let mut noise = Noise { covariance, seeds, own, settings: evaluated.len() };
+        let alike = correlations(&(0..targets).map(|target| moves(evaluated, target)).collect::<Vec<_>>());
+        let mut noise = Noise { covariance, seeds, own, settings: evaluated.len(), copies, alike };
         noise.shrink(targets);
         noise
     }
 
-    /// Shrinks correlations: with few degrees of freedom they are mostly chance, and would make some combination of
-    /// metrics look well known.
+    /// Shrinks correlations, except those of targets with the same information. Copies have none: they do not count.
     fn shrink(&mut self, targets: usize) {
         let freedom: Vec<f64> = (0..targets).map(|i| self.freedom(i, targets)).collect();
+        let deviations: Vec<f64> = (0..targets).map(|i| self.variance(i, targets).sqrt()).collect();
+        let counted = self.copies.iter().filter(|of| of.is_none()).count();
         for i in 0..targets {
             for j in 0..targets {
-                if i != j {
-                    let least = freedom[i].min(freedom[j]);
-                    let sure = if least.is_finite() { least / (least + targets as f64) } else { 1.0 };
-                    self.covariance[i * targets + j] *= SHRUNK * sure;
+                if i == j {
+                    continue;
                 }
+                let (at, both) = (i * targets + j, deviations[i] * deviations[j]);
+                let correlation = if both > 0.0 { self.covariance[at] / both } else { 0.0 };
+                self.alike[at] *= correlation;
+                let is_copy = self.copies[i].is_some() || self.copies[j].is_some();
+                let left = shrunk(correlation, self.alike[at], [freedom[i], freedom[j]], counted);
+                self.covariance[at] = if is_copy { 0.0 } else { left * both };
             }
         }
     }
@@ -124,7 +134,10 @@ impl Noise {
             noise[i] = whole[i * n + i].sqrt();
             whole[i * n + i] += floors[i] * floors[i];
         }
-        KnownCovariance { whole, noise, values, twin, freedom: (0..n).map(|i| self.freedom(i, n)).collect() }
+        let freedom = (0..n).map(|i| self.freedom(i, n)).collect();
+        let at_one_point = |at: usize| targets[at / n].at == targets[at % n].at;
+        let alike = (0..n * n).map(|at| if at_one_point(at) { self.alike[at] } else { 0.0 }).collect();
+        KnownCovariance { whole, noise, values, twin, freedom, copies: self.copies.clone(), alike }
     }
 }
 
@@ -141,6 +154,47 @@ pub(crate) struct KnownCovariance {
     pub(crate) twin: Vec<f64>,
     /// For each target the degrees of freedom of its variance over the twin's seeds.
     pub(crate) freedom: Vec<f64>,
+    /// For each target the first one that it copies.
+    pub(crate) copies: Vec<Option<usize>>,
+    /// Evidence that two targets of a point have the same information.
+    alike: Vec<f64>,
+}
+
+impl KnownCovariance {
+    /// Returns whether a target copies another one, and does not count.
+    pub(crate) fn is_copy(&self, target: usize) -> bool {
+        self.copies[target].is_some()
+    }
+
+    /// Returns the number of targets that count.
+    pub(crate) fn counted(&self) -> usize {
+        self.copies.iter().filter(|of| of.is_none()).count()
+    }
+
+    /// Returns targets with nearly the same information, in groups of two and more; without copies.
+    pub(crate) fn alike(&self) -> Vec<Vec<usize>> {
+        let n = self.copies.len();
+        let is_near = |a: usize, b: usize| is_alike(self.alike[a * n + b], [self.freedom[a], self.freedom[b]]);
+        let mut groups: Vec<Vec<usize>> = Vec::new();
+        for i in (0..n).filter(|i| !self.is_copy(*i)) {
+            match groups.iter().position(|group| is_near(group[0], i)) {
+                Some(group) => groups[group].push(i),
+                None => groups.push(vec![i]),
+            }
+        }
+        groups.retain(|group| group.len() > 1);
+        groups
+    }
+}
+
+/// Returns the differences of a target's means over the seeds from their mean over the settings; 0 without a value.
+fn moves(evaluated: &[&Evaluated], target: usize) -> Vec<f64> {
+    let mean = |one: &&Evaluated| {
+        let there: Vec<f64> = one.values[target].iter().flatten().copied().collect();
+        (!there.is_empty()).then(|| there.iter().sum::<f64>() / there.len() as f64)
+    };
+    let means: Vec<Option<f64>> = evaluated.iter().map(mean).collect();
+    deviations(&means).into_iter().map(Option::unwrap_or_default).collect()
 }
 
 /// Returns the variance of a target over seeds, without the part that each seed adds at all settings alike.
@@ -177,9 +231,9 @@ mod tests {
             why: None,
         };
         let all = [one([[1.0, 2.0, 3.0], [10.0, 20.0, 30.0]]), one([[101.0, 102.0, 103.0], [5.0, 15.0, 25.0]])];
-        let noise = Noise::of(2, &all.iter().collect::<Vec<_>>());
+        let noise = Noise::of(vec![None; 2], &all.iter().collect::<Vec<_>>());
         assert_eq!((noise.covariance[0], noise.covariance[3], noise.seeds), (1.0, 100.0, 3));
-        // Two degrees of freedom of two targets: a half.
+        // Two degrees of freedom of two targets: a half. Settings move them in opposite directions.
         assert!((noise.covariance[1] - 4.75).abs() < 1e-12);
         let target = |known| TargetValue {
             metric: "m".into(),

@@ -112,6 +112,16 @@ impl Calibration {
         for target in answer.targets.iter().filter(|target| target.says_nothing && some_moves) {
             out.push(format!("{}: no parameter moves it by more than {NEGLIGIBLE}", named(&target.metric, &target.at)));
         }
+        for (of, copies) in &answer.copied {
+            let (copies, kind) = (copies.join(", "), if copies.len() == 1 { "a copy" } else { "copies" });
+            out.push(format!("{copies}: {kind} of {of} in all runs; together with it one target"));
+        }
+        for group in &answer.alike {
+            out.push(format!(
+                "{}: nearly the same information; choose one of them as a target, more of them hardly narrow an interval",
+                group.join(", ")
+            ));
+        }
         for (a, b, correlation) in &answer.tied {
             out.push(format!("{a} and {b} are known together only (correlation {correlation:.2})"));
         }
@@ -351,6 +361,8 @@ mod tests {
             together: true,
             inflation: 1.0,
             tied: Vec::new(),
+            copied: Vec::new(),
+            alike: Vec::new(),
             left_out: Vec::new(),
             conflict: None,
             settings: 34,

@@ -105,6 +105,42 @@ fn intervals_cover_planted_parameters() {
     assert!(covered >= 9 && all == 12 && width < 0.2 && settings <= 200, "{covered} of {all}, {width}, {settings}");
 }
 
+/// Copies of a target leave the interval as it is, targets with nearly the same information hardly narrow it, and independent ones do.
+#[test]
+fn only_new_information_narrows_an_interval() {
+    let space = Space { parameters: vec![numbers("share", 0.0, 1.0)] };
+    let metric = |which: u64, share: f64, seed: u64| {
+        let received = 100.0 * share + 2.0 * normal(seed, 1);
+        match which {
+            0 => received,
+            1..=7 => 1.0 - received / (320.0 * which as f64),
+            8..=9 => 3.0 * received + 0.1 * normal(seed, which),
+            _ => 100.0 * share + 2.0 * normal(seed, 2),
+        }
+    };
+    let run = |metrics: &[u64]| {
+        let target = |which: &u64| {
+            let values: Vec<f64> = (100..110).map(|seed| metric(*which, 0.5, seed)).collect();
+            TargetValue::measured(&format!("m{which}"), &PointLabels::new(), &values).expect("values")
+        };
+        let targets: Vec<TargetValue> = metrics.iter().map(target).collect();
+        let all = |setting: &[f64], seed: u64| -> Vec<f64> {
+            metrics.iter().map(|which| metric(*which, setting[0], seed)).collect()
+        };
+        calibrate(&space, &targets, &keys(), &mut Function(all, 50), &mut |_, _| {}).expect("an answer")
+    };
+    let one = run(&[0]);
+    let copies = run(&[0, 1, 2, 3, 4, 5, 6, 7]);
+    assert_eq!((copies.parameters[0].ends, copies.freedom), (one.parameters[0].ends, 0));
+    let said = "m1, m2, m3, m4, m5, m6, m7: copies of m0 in all runs; together with it one target";
+    assert!(remarks(copies).iter().any(|remark| remark == said));
+    let width = |metrics: &[u64]| run(metrics).parameters[0].width / one.parameters[0].width;
+    let near = width(&[0, 8, 9]);
+    assert!((0.95..1.05).contains(&near), "{near}");
+    let independent = width(&[0, 10]);
+    assert!(independent < 0.85, "{independent}");
+}
+
 /// Two targets of one line that cannot be met together: the interval reaches as far as the distance at the best says, whatever part of the
 /// range was searched first.
 #[test]

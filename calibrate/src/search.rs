@@ -10,6 +10,7 @@ use crate::cholesky::Cholesky;
 use crate::emulator::Region;
 use crate::fit::{Fit, Place, residual};
 use crate::minimum::minimum;
+use crate::noise::KnownCovariance;
 use crate::parameter::Space;
 use crate::sequence::Sequence;
 use crate::settings::CalibrateKeys;
@@ -228,7 +229,7 @@ impl Branch {
         });
         let mut errors = Vec::new();
         for place in near {
-            for i in 0..targets {
+            for i in (0..targets).filter(|i| !look.fit.known.is_copy(*i)) {
                 if let Some(mean) = place.mean(i) {
                     let error = look.fit.emulated(i, &place.shares).0 - mean;
                     errors.push(error * error / look.fit.known.whole[i * targets + i].max(f64::MIN_POSITIVE));
@@ -291,11 +292,13 @@ impl Branch {
 }
 
 /// Returns the distance of a setting that was run from the targets; none if a metric has no value.
-pub(crate) fn measured(targets: &[TargetValue], place: &Place, known: &[f64]) -> Option<f64> {
-    let left =
-        targets.iter().enumerate().map(|(i, target)| Some(residual(target, place.mean(i)?) * target.weight.sqrt()));
+pub(crate) fn measured(targets: &[TargetValue], place: &Place, known: &KnownCovariance) -> Option<f64> {
+    let left = targets.iter().enumerate().map(|(i, target)| {
+        let left = residual(target, place.mean(i)?) * target.weight.sqrt();
+        Some(if known.is_copy(i) { 0.0 } else { left })
+    });
     let mut left = left.collect::<Option<Vec<_>>>()?;
-    Some(Cholesky::of(known.to_vec(), targets.len())?.quadratic(&mut left))
+    Some(Cholesky::of(known.whole.clone(), targets.len())?.quadratic(&mut left))
 }
 
 /// Returns for each target how far each number moves it over the region, from settings all over it.
