@@ -171,12 +171,8 @@ pub fn calibrate(
 ) -> Result<CalibrationAnswer> {
     let task = Task { space, targets, keys, ran: &Cell::new(0) };
     let mut branches = search(task, twin, progress)?;
-    let mut order: Vec<(f64, usize)> = Vec::new();
-    for (i, branch) in branches.iter_mut().enumerate() {
-        if let Some(look) = branch.look(task) {
-            order.push((look.least, i));
-        }
-    }
+    let looks = branches.iter_mut().enumerate().filter_map(|(i, branch)| Some((branch.look(task)?.least, i)));
+    let mut order: Vec<(f64, usize)> = looks.collect();
     order.sort_by(|a, b| a.0.total_cmp(&b.0));
     let too_few = || Error::Invalid(TOO_FEW.to_owned());
     let (_, best) = order.first().copied().ok_or_else(too_few)?;

@@ -325,16 +325,6 @@ impl Unsaid {
                  --forwards says so",
             ),
         };
-        let advice = match (self, facts.clocks.is_unrelated()) {
-            (Unsaid::Transmission | Unsaid::Contributors, true) => {
-                "; --offset relates the clocks of the sides".to_owned()
-            }
-            (Unsaid::Contributors, false) if facts.sides[Side::Sender as usize] => {
-                format!("; {}", facts.other_contributions())
-            }
-            (Unsaid::Contributors, false) => "; --sent FILE adds the workers' side".to_owned(),
-            _ => String::new(),
-        };
         let what = match self {
             Unsaid::Transmission | Unsaid::Results | Unsaid::JobResults => "packets",
             Unsaid::Members | Unsaid::Workers => "updates",
@@ -345,7 +335,21 @@ impl Unsaid {
             Unsaid::JobResults => totals.silent_jobs.iter().map(String::as_str).collect(),
             _ => totals.formats_at_server_by(delivery),
         };
-        format!("{what} of {} {text}{advice}", of.join(" and "))
+        format!("{what} of {} {text}{}", of.join(" and "), self.advice(facts))
+    }
+
+    /// Returns what would say it, if anything; begins with a semicolon.
+    fn advice(self, facts: &Facts) -> String {
+        match (self, facts.clocks.is_unrelated()) {
+            (Unsaid::Transmission | Unsaid::Contributors, true) => {
+                "; --offset relates the clocks of the sides".to_owned()
+            }
+            (Unsaid::Contributors, false) if facts.sides[Side::Sender as usize] => {
+                format!("; {}", facts.other_contributions())
+            }
+            (Unsaid::Contributors, false) => "; --sent FILE adds the workers' side".to_owned(),
+            _ => String::new(),
+        }
     }
 }
 

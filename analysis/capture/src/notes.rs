@@ -145,39 +145,39 @@ fn not_counted(input: &InputFacts) -> impl Iterator<Item = String> {
     counted.map(move |(n, what)| format!("{path}: {n} packets {what}, and are not counted as updates"))
 }
 
+/// Returns why no packet of a side was found; `None` if those that are known may be of clusters of other shards.
+fn why_nothing(side: Side, facts: &Facts, totals: &Totals) -> Option<String> {
+    let at = match (side, facts.sides) {
+        (_, [false, _] | [_, false]) => "",
+        (Side::Sender, _) => " at the senders",
+        (Side::Server, _) => " at the server",
+    };
+    let of_side = || facts.inputs.iter().filter(move |input| input.side == side);
+    if facts.shard.is_some() && of_side().any(|input| input.tally.known() > 0) {
+        return None;
+    }
+    let packets: u64 = of_side().map(|input| input.tally.packets).sum();
+    let unread: u64 = of_side().map(|input| input.tally.unread()).sum();
+    Some(match (packets, facts.format) {
+        (0, _) => format!("there is no packet{at}"),
+        // Another format would not help.
+        _ if packets == unread => format!("no packet{at} could be counted, of {packets}: the other notes say why"),
+        (_, Some(format)) => format!("no packet{at} is of {format}; leave --format out, or name another one"),
+        (_, None) => {
+            let names: Vec<_> = totals.formats.iter().map(|format| format.name()).collect();
+            format!("no packet{at} is of a known format; if ports are others, name it: --format {}", names.join("|"))
+        }
+    })
+}
+
 /// Returns notes about packets that the captures of a side lack or contain twice.
 fn notes_of_sides(facts: &Facts, totals: &Totals) -> Vec<Note> {
     let mut notes = Vec::new();
     let mut say = |note, text: String| notes.push(Note { note, text });
     for side in Side::ALL.into_iter().zip(facts.sides).filter_map(|(side, given)| given.then_some(side)) {
-        if totals.found(side) == 0 {
-            let names: Vec<_> = totals.formats.iter().map(|format| format.name()).collect();
-            let at = match (side, facts.sides) {
-                (_, [false, _] | [_, false]) => "",
-                (Side::Sender, _) => " at the senders",
-                (Side::Server, _) => " at the server",
-            };
-            let of_side = || facts.inputs.iter().filter(move |input| input.side == side);
-            // The packets that are known may be of clusters of other shards.
-            if facts.shard.is_some() && of_side().any(|input| input.tally.known() > 0) {
-                continue;
-            }
-            let packets: u64 = of_side().map(|input| input.tally.packets).sum();
-            let unread: u64 = of_side().map(|input| input.tally.unread()).sum();
-            let text = match packets {
-                0 => format!("there is no packet{at}"),
-                // Another format would not help.
-                _ if packets == unread => {
-                    format!("no packet{at} could be counted, of {packets}: the other notes say why")
-                }
-                _ => match facts.format {
-                    Some(format) => format!("no packet{at} is of {format}; leave --format out, or name another one"),
-                    None => format!(
-                        "no packet{at} is of a known format; if ports are others, name it: --format {}",
-                        names.join("|")
-                    ),
-                },
-            };
+        if totals.found(side) == 0
+            && let Some(text) = why_nothing(side, facts, totals)
+        {
             say("nothing_found", text);
         }
     }

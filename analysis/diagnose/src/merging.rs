@@ -40,9 +40,18 @@ struct Met {
 }
 
 impl Met {
-    /// Whether more of them met another than by the lateness of hosts, which makes packets of workers that are merged seem to have met one.
-    fn is_above(&self, merged: &Met) -> bool {
-        2 * self.met * (merged.packets + 1) > 3 * self.packets * (merged.met + 1)
+    /// Returns how sure it is that more of them met another than those of workers that are merged, which late hosts and links behind the device
+    /// make seem to have met one; `None` if no more did, by a clock on which no host is late.
+    fn above(&self, merged: &Met, is_real: bool) -> Option<Certainty> {
+        if merged.packets < FEW {
+            return Some(Certainty::Possible);
+        }
+        let is_above = 2 * self.met * (merged.packets + 1) > 3 * self.packets * (merged.met + 1);
+        match (is_above, is_real) {
+            (true, _) => Some(Certainty::Certain),
+            (false, true) => Some(Certainty::Possible),
+            (false, false) => None,
+        }
     }
 }
 
@@ -109,8 +118,8 @@ pub(crate) fn look(
             met: shares.iter().map(|own| met(own)).sum(),
         };
         let others: Vec<&Share> = shares.iter().filter(|own| own.merged > 0).collect();
-        let is_sure = !evidence.is_real() || met(&never).is_above(&met(&others));
-        found.push(not_merged(&never, met(&never), (merged, came), is_sure));
+        let certainty = met(&never).above(&met(&others), evidence.is_real());
+        found.extend(certainty.map(|certainty| not_merged(&never, met(&never), (merged, came), certainty)));
     }
     let leaks = found.iter().find(|found| found.cause == &DEVICE_DROPS).map_or(0, |found| found.explains);
     found.extend(unknown(evidence, &shares, gone, members.as_ref(), (mean, leaks)));
@@ -118,7 +127,12 @@ pub(crate) fn look(
 }
 
 /// Returns the cause of workers whose updates are `never` merged, though some met others, while so many of all packets hold several.
-fn not_merged(never: &[&Share], Met { packets, met }: Met, (merged, came): (u64, u64), is_sure: bool) -> CauseFound {
+fn not_merged(
+    never: &[&Share],
+    Met { packets, met }: Met,
+    (merged, came): (u64, u64),
+    certainty: Certainty,
+) -> CauseFound {
     let names = never.iter().map(|own| own.who.as_str()).collect::<Vec<_>>().join(", ");
     let says = format!(
         "all {packets} packets of {names} hold one update, and {met} of them were in the queue with another of their cluster; {merged} of {came} \
@@ -128,7 +142,6 @@ fn not_merged(never: &[&Share], Met { packets, met }: Met, (merged, came): (u64,
         EvidenceItem::new("received.parquet", says),
         EvidenceItem::new("device table", format!("the cluster of {names}")),
     ];
-    let certainty = if is_sure { Certainty::Certain } else { Certainty::Possible };
     CauseFound::new(&WORKER_NOT_MERGED, certainty, packets, proofs)
 }
 
@@ -574,10 +587,14 @@ mod tests {
     /// Of merged workers, six in thirty packets of one update seem to have met one that waited.
     #[test]
     fn meetings_are_more_than_those_of_lateness() {
-        let is_above = |met| Met { packets: 150, met }.is_above(&Met { packets: 30, met: 6 });
-        assert_eq!([30, 50, 51, 90].map(is_above), [false, false, true, true]);
-        assert!(Met { packets: 150, met: 20 }.is_above(&Met { packets: 30, met: 0 }));
-        assert!(!Met { packets: 150, met: 150 }.is_above(&Met { packets: 0, met: 0 }), "nothing to compare with");
+        use Certainty::{Certain, Possible};
+        let above = |met, is_real| Met { packets: 150, met }.above(&Met { packets: 30, met: 6 }, is_real);
+        assert_eq!([30, 50, 51, 90].map(|met| above(met, true)), [Possible, Possible, Certain, Certain].map(Some));
+        assert_eq!([30, 50, 51, 90].map(|met| above(met, false)), [None, None, Some(Certain), Some(Certain)]);
+        for is_real in [true, false] {
+            let above = |met, packets| Met { packets: 150, met }.above(&Met { packets, met: 0 }, is_real);
+            assert_eq!([above(20, 30), above(150, 19)], [Some(Certain), Some(Possible)], "enough to compare with");
+        }
     }
 
     #[test]

@@ -516,13 +516,20 @@ fn answers_of_a_coupled_queue_are_counted_at_each_port() {
     let star = OLAF.replace("\"bottleneck\"\nrate = \"4Mbps\"", "\"star\"");
     let words = ["--ports", "10", "--up", "9", "--workers", "9", "--per-cluster", "3", "--slots", "8"];
     let set = ["target.profile=alveo-u55c-olaf", "transport.readdress=false", "format.lanes=true"];
-    for (acks, answer) in [("group", "nothing is wrong"), ("some", "cause: acks_to_some"), ("twice", "cause: copies")] {
+    for (acks, updates, answer) in [
+        ("group", "400", "nothing is wrong"),
+        ("group", "20", "nothing is wrong"),
+        ("some", "400", "cause: acks_to_some"),
+        ("twice", "400", "cause: copies"),
+    ] {
         let words = [&words[..], &["--protocol", "olaf-strict", "--mbps", "4", "--acks", acks]].concat();
-        let ran = Ran::coupled(&star, &words, &set);
+        let updates = format!("workload.updates={updates}");
+        let ran = Ran::coupled(&star, &words, &[&set[..], &[&updates]].concat());
         let manifest = ran.valid();
         let copies = &manifest["unseen"]["acks"];
         let [sent, expected, seen] = ["acks", "expected", "seen"].map(|count| number(&copies[count]));
-        assert!(sent > 100 && expected == 3 * sent, "{acks}: {copies}");
+        // None before the first update of a worker, from which the device learns its port.
+        assert!(sent > 50 && (3 * sent - 27..=3 * sent).contains(&expected), "{acks}: {copies}");
         // The last of nine workers has none.
         assert_eq!(seen < expected - expected / 20, acks == "some", "{acks}: {copies}");
         assert_eq!(copies["again"].as_u64().is_some_and(|again| again > expected / 2), acks == "twice", "{copies}");

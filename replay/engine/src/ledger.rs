@@ -238,6 +238,11 @@ impl Ledger {
         Ledger { account, counts: FateCounts::new(workers), black_box }
     }
 
+    /// Returns whether it is an account of updates, not of results.
+    pub fn is_of_updates(&self) -> bool {
+        matches!(self.account, Account::Updates(_))
+    }
+
     /// Returns the number of workers in the account.
     pub fn workers(&self) -> usize {
         self.counts.by_worker.len()

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use pktgen_core::topology::Population;
-use pktgen_wire::wire::frame::{HEAD, group_of, is_whole, mac_of, target_ip, worker_of};
+use pktgen_wire::wire::frame::{HEAD, group_of, is_whole, mac_of, source_ip, target_ip, worker_of};
 use pktgen_wire::wire::update::{Ack, is_ack};
 
 /// Workers that acknowledgements are for, or came to, by cluster, or in lockstep by worker: what one has too many, another one lacks all the
@@ -151,6 +151,8 @@ pub(crate) struct AcksThrough {
     /// The same by cluster, and by the worker in their address.
     of_cluster: Vec<u64>,
     of_worker: Vec<u64>,
+    /// Those of its cluster before the first frame of a worker, from which a device may learn its port.
+    before: Vec<Option<u64>>,
     /// That left for the group of a cluster, by port and cluster.
     to_group: HashMap<(u16, u16), u64>,
     /// That left for a worker, at its port.
@@ -168,9 +170,18 @@ impl AcksThrough {
             sent: 0,
             of_cluster: vec![0; workers.clusters_ever()],
             of_worker: vec![0; workers.len()],
+            before: vec![None; workers.len()],
             to_group: HashMap::new(),
             to_worker: vec![0; workers.len()],
             elsewhere: 0,
+        }
+    }
+
+    /// Notes a frame of a worker, in our layout.
+    pub(crate) fn note_worker(&mut self, frame: &[u8]) {
+        if let Some(worker) = worker_of(source_ip(frame), self.before.len()) {
+            let cluster = usize::from(self.cluster_of[worker as usize]);
+            self.before[worker as usize].get_or_insert(self.of_cluster.get(cluster).copied().unwrap_or(0));
         }
     }
 
@@ -217,7 +228,7 @@ impl AcksThrough {
                 let all = self.of_cluster.get(usize::from(*cluster)).copied().unwrap_or(0);
                 let to_group = self.to_group.get(&(*port, *cluster)).copied().unwrap_or(0);
                 let came = to_group + self.to_worker[worker];
-                due.of.push(all);
+                due.of.push(self.before[worker].map_or(0, |before| all - before));
                 seen.of.push(came);
                 again.of_cluster += came.saturating_sub(all);
                 // A device may send each to all workers of its cluster one by one; or some to the group, and others to the worker in
@@ -299,8 +310,34 @@ mod tests {
         frame
     }
 
+    /// A frame of a worker.
+    fn update(worker: u32) -> Vec<u8> {
+        let mut frame = vec![0; HEAD + 64];
+        frame[12..15].copy_from_slice(&[0x08, 0x00, 0x45]);
+        frame[23] = 17;
+        frame[26..30].copy_from_slice(&worker_ip(worker).to_be_bytes());
+        frame
+    }
+
     fn group(cluster: u32) -> u32 {
         0xefc0_0000 | cluster
+    }
+
+    /// A device that learns ports from traffic knows no port of a worker before its first frame.
+    #[test]
+    fn acknowledgements_are_due_to_workers_that_have_sent() {
+        let mut acks = AcksThrough::of(&Population::regular(1, 2), vec![0, 1]);
+        acks.note_worker(&update(0));
+        acks.count_sent(&frame(worker_ip(0), 0));
+        acks.count_came(0, &frame(group(0), 0));
+        acks.note_worker(&update(1));
+        acks.count_sent(&frame(worker_ip(0), 0));
+        acks.note_worker(&update(1));
+        for port in [0, 1] {
+            acks.count_came(port, &frame(group(0), 0));
+        }
+        let ends = acks.ends().1;
+        assert_eq!((ends.due.total(), ends.seen.of_due(&ends.due)), (3, 3));
     }
 
     /// A worker has an acknowledgement twice; each is for one of the three of its cluster, or for all.
@@ -332,6 +369,7 @@ mod tests {
         let worker = worker_ip(0);
         let seen_at = |port_of: [u16; 4], to: &[(u16, u32)], moves: Vec<Move>| {
             let mut acks = AcksThrough::of(&Population { moves, ..Population::regular(2, 2) }, port_of.to_vec());
+            (0..4).for_each(|worker| acks.note_worker(&update(worker)));
             for cluster in [0, 1] {
                 acks.count_sent(&frame(worker, cluster));
             }

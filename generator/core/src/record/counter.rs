@@ -71,6 +71,11 @@ pub(super) fn count(
     }
 }
 
+/// Returns whether JSON leaves a count out.
+pub(super) fn is_zero(n: &u64) -> bool {
+    *n == 0
+}
+
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::manifest::is_zero;
+use super::counter::is_zero;
 use crate::time::{MS, SECOND, Time};
 
 /// Bits on a cable during a period. The period runs from the first frame to the last, so the bits of the first are not counted.

@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde::{Deserialize, Serialize};
 
 use super::code::Reason;
-use super::counter::{Counter, CounterRule, count};
+use super::counter::{Counter, CounterRule, count, is_zero};
 use super::digest::FileDigests;
 use super::interface::InterfaceCounts;
 use super::lanes::Layout;
@@ -53,10 +53,6 @@ pub struct Balance {
     pub unaccounted: u64,
     /// The remainder; a run in which it is not 0 is invalid.
     pub unknown: i64,
-}
-
-pub(super) fn is_zero(n: &u64) -> bool {
-    *n == 0
 }
 
 impl Balance {

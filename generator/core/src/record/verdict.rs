@@ -9,10 +9,11 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
+use super::counter::is_zero;
 use super::interface::InterfaceCounts;
 use super::lanes::Layout;
 use super::load::{AckCopies, DeviceLoad, mbps};
-use super::manifest::{Balance, Family, Manifest, RunState, is_zero};
+use super::manifest::{Balance, Family, Manifest, RunState};
 use crate::time::{NS, Time};
 
 /// Declares findings: name, code in files, fields with their attributes, sentence.
@@ -160,7 +161,7 @@ findings! {
             "no result lacked a worker, though others waited {waited_us} us for it and target.timeout is {timeout_us} us: the device does \
              not go on without workers that are late, or after a longer time; set target.mitigation = false if it is not to";
         /// Acknowledgements that did not come to all workers that they are for.
-        AcksMissing = "acks_missing" { acks: u64, expected: u64, seen: u64, elsewhere: u64, group: bool, forwards: bool, #[serde(default)] at_device: bool } =>
+        AcksMissing = "acks_missing" { acks: u64, expected: u64, seen: u64, elsewhere: u64, group: bool, forwards: bool, #[serde(default, skip_serializing_if = "std::ops::Not::not")] at_device: bool } =>
             "acknowledgements: {}, workers should have had {expected} copies and had {seen}{}{}; look at the device's {}",
             if *at_device { format!("{acks} reached the device") } else { format!("the server sent {acks}") },
             if *group { " (each is for all workers of its cluster)" } else { "" },

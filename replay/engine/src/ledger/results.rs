@@ -88,13 +88,17 @@ impl Results {
     /// Records the first arrival of a result under this header. One with members of other blocks than the header's, or with a worker twice, is
     /// wrong, also if it is their sum: a switch that compares no numbers adds late packets to the sums of others, and answers them with these.
     pub(super) fn received(&mut self, receipt: &Receipt, counts: &mut FateCounts) -> SumOk {
+        // A copy of a mixed result: another transmission of its opener may be under way.
+        if self.mixed.contains(&receipt.packet) {
+            return SumOk::No;
+        }
         let packet = self.sent_as(receipt.packet, receipt.count);
         let right = match self.judge(packet, receipt) {
-            None if packet.seq() == receipt.seq && !self.mixed.contains(&receipt.packet) => {
+            None if packet.seq() == receipt.seq => {
                 counts.strangers += 1;
                 return SumOk::Unknown;
             }
-            // A copy, or the result of another block: the arrival under its own header, before or after, decides the fate of its members.
+            // The result of another block: the arrival under its own header, before or after, decides the fate of its members.
             None | Some(Composition::OtherBlock) => return SumOk::No,
             Some(Composition::Mixed) => {
                 self.mixed.insert(receipt.packet);

@@ -132,9 +132,10 @@ impl Remote for Coupled {
     fn frame_in(&mut self, t: Time, port: u16, frame: &[u8]) -> Result<()> {
         let Edge { sides, side_of, rooms, acks, .. } = &mut self.edge;
         let at = side_of[usize::from(port)];
-        if at == SERVER {
-            acks.with(|acks| acks.count_sent(frame));
-        }
+        acks.with(|acks| match at {
+            SERVER => acks.count_sent(frame),
+            _ => acks.note_worker(frame),
+        });
         let side = &mut sides[at];
         let copies = side.dialect.as_ref().map_or(1, |dialect| dialect.copies(frame));
         for copy in 0..copies {

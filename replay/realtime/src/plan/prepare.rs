@@ -150,8 +150,7 @@ fn planned(catalogue: &'static Catalogue, mut document: Document, seed: u64, sha
     let frame_bytes = largest(declared.frame_bytes, (frame_max, answer as usize), facts.protocol, &mut transport);
     let DeviceSet { devices, changes, mut remarks, launch, probing } =
         read_devices(catalogue, &mut document, (&topology, &routes), &facts, frame_bytes, &mut declared)?;
-    let updates = updates(&facts, frame_max, capture.goal, &transport);
-    let subject = subject(payloads, updates, &facts, &devices, &mut remarks);
+    let subject = subject(payloads, &facts, frame_max, capture.goal, &transport, &devices, &mut remarks);
     document.finish(SECTIONS)?;
     let spec = Spec {
         catalogue,
@@ -260,17 +259,20 @@ fn updates(facts: &Facts, frame_max: usize, goal_of: Option<u32>, transport: &Tr
     Subject::Updates { elements: elements(facts, frame_max), goal: goal(goal_of, &facts.workers), named }
 }
 
-/// Returns the subject of the account: `updates`, with a note if they lose their ids on the way to the server, or
+/// Returns the subject of the account: updates, with a note if they lose their ids on the way to the server, or
 /// payloads that can be recomputed. Ids are exact where no frame is read from a wire.
 fn subject(
     payloads: Payloads,
-    updates: Subject,
     facts: &Facts,
+    frame_max: usize,
+    goal: Option<u32>,
+    transport: &TransportPlan,
     devices: &[Option<Device>],
     remarks: &mut Vec<Note>,
 ) -> Subject {
     match payloads {
         Payloads::Updates => {
+            let updates = updates(facts, frame_max, goal, transport);
             remarks.extend(matches!(updates, Subject::Updates { named: false, .. }).then_some(Note::Headless {}));
             updates
         }

@@ -13,8 +13,10 @@ use pktgen_engine::clause::{ClauseBreach, ClauseProbe, ProbeFrame, ProbeGround, 
 use pktgen_wire::wire::frame::{Datagram, HEAD, Ip, SERVER_IP, Template, group_ip, source_ip, worker_ip};
 use pktgen_wire::wire::integers::emit_values;
 
-use super::stragglers::BLOCKS;
 use crate::format::{AGED, FRAME_MIN, HEADER, Header, PORT, STRAGGLER, frame_bytes, values};
+
+/// Number of blocks that time out together.
+pub(super) const BLOCKS: usize = 16;
 
 /// Key in a probe's memory besides the next block of each job: an earlier probe may have left blocks in progress.
 const UNFINISHED: u64 = u64::MAX;

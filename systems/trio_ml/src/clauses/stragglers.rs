@@ -4,13 +4,10 @@ use pktgen_core::units::Span;
 
 use super::blocks::{WINDOW, whole_window};
 use super::results::{has_right_stations, is_well_addressed};
-use super::router::{Router, Spot, blocks_in_time, counts, has_sums, timeout, with_router};
+use super::router::{BLOCKS, Router, Spot, blocks_in_time, counts, has_sums, timeout, with_router};
 use crate::format::HEADER;
 use pktgen_engine::clause::checks::{headers_fit, same, wrapping_sum};
 use pktgen_engine::clause::{Clause, ClauseBreach, ProbeGround, ProbeResult, ProbeStop};
-
-/// Number of blocks that time out together.
-pub(super) const BLOCKS: usize = 16;
 
 /// Common parts of these clauses.
 const AGING: Clause = Clause {

@@ -47,6 +47,19 @@ struct Record {
     ages_again: bool,
 }
 
+impl Record {
+    fn add(&mut self, values: &[i32], defect: Defect) {
+        for (sum, value) in self.sums.iter_mut().zip(values) {
+            *sum = match defect {
+                Defect::LastWins => *value,
+                Defect::Saturates => sum.saturating_add(*value),
+                Defect::OrderMatters if self.bits == 0b1000 => sum.wrapping_add(*value).wrapping_add(1),
+                _ => sum.wrapping_add(*value),
+            };
+        }
+    }
+}
+
 /// A router over bytes, with a port for every worker.
 struct Naive {
     defect: Defect,
@@ -211,14 +224,7 @@ impl Naive {
         if record.bits & bit != 0 && defect != Defect::CountsAgain {
             return;
         }
-        for (sum, value) in record.sums.iter_mut().zip(&it.values) {
-            *sum = match defect {
-                Defect::LastWins => *value,
-                Defect::Saturates => sum.saturating_add(*value),
-                Defect::OrderMatters if record.bits == 0b1000 => sum.wrapping_add(*value).wrapping_add(1),
-                _ => sum.wrapping_add(*value),
-            };
-        }
+        record.add(&it.values, defect);
         record.bits |= bit;
         record.count = record.count.wrapping_add(1);
         record.last |= it.last;
