@@ -1,5 +1,6 @@
 //! Times after which a device goes on without workers that are late: one to two timeouts after the last packet of a block (Trio §5).
 
+use std::cmp::Reverse;
 use std::collections::HashMap;
 
 use pktgen_core::record::Note;
@@ -23,6 +24,14 @@ struct First {
     degraded: bool,
     /// No result before it held it up on the link to its worker.
     alone: bool,
+}
+
+/// When contributions left.
+struct Left {
+    /// The first one to a block, at the earliest.
+    since_ps: i64,
+    /// The first one of all later iterations to the same block of the model; `i64::MAX` if there is none.
+    later_ps: i64,
 }
 
 /// Results at the wrong time, each with its block and the time that the device waited.
@@ -66,12 +75,6 @@ pub(crate) fn look(evidence: &Evidence) -> Option<CauseFound> {
     let firsts = first_results(evidence, frame_ps.saturating_mul(2));
     let (left, touched) = contributions(evidence, blocks);
     let has_short_ways = has_short_ways(evidence);
-    // A later generation ends its block's record at once (docs/trio.md).
-    let is_evicted = |(job, seq): Key, came_ps: i64| {
-        (1..=training.iterations)
-            .map_while(|later| seq.checked_add(later.checked_mul(blocks)?))
-            .any(|seq| left.get(&(job, seq)).is_some_and(|since| *since < came_ps))
-    };
     let last_before = |(job, seq): Key, came_ps: i64| {
         let all = touched.get(&(job, seq % blocks))?;
         all[..all.partition_point(|t| *t < came_ps)].last().copied()
@@ -84,9 +87,11 @@ pub(crate) fn look(evidence: &Evidence) -> Option<CauseFound> {
     let (mut partial, mut early, mut late) = (0, WrongTimes::default(), WrongTimes::default());
     for (key, first) in firsts.iter().filter(|(_, first)| first.degraded) {
         partial += 1;
-        let Some(since) = left.get(key) else { continue };
-        let waited = first.came_ps - since;
-        if (0..least).contains(&waited) && !is_evicted(*key, first.came_ps) {
+        let Some(own) = left.get(key) else { continue };
+        let waited = first.came_ps - own.since_ps;
+        // A later generation ends its block's record at once (docs/trio.md).
+        let is_evicted = own.later_ps < first.came_ps;
+        if (0..least).contains(&waited) && !is_evicted {
             early.add(*key, waited);
         }
         let Some(way_ps) = way_ps.filter(|_| first.alone) else { continue };
@@ -131,20 +136,31 @@ fn first_results(evidence: &Evidence, gap_ps: i64) -> HashMap<Key, First, Quick>
     firsts
 }
 
-/// Returns, by job and block of all iterations, when the first contribution left at the earliest; and, by job and block of the model, when
-/// packets of any iteration left, in order: each of them keeps a record of that block from ageing (§5).
-fn contributions(evidence: &Evidence, blocks: u32) -> (HashMap<Key, i64, Quick>, HashMap<Key, Vec<i64>, Quick>) {
+/// Returns, by job and block of all iterations, when its contributions and those of later iterations left; and, by job
+/// and block of the model, when packets of any iteration left, in order: each of them keeps a record of that block from
+/// ageing (§5).
+fn contributions(evidence: &Evidence, blocks: u32) -> (HashMap<Key, Left, Quick>, HashMap<Key, Vec<i64>, Quick>) {
     let sent = &evidence.sent;
-    let (mut left, mut touched): (HashMap<Key, i64, Quick>, HashMap<Key, Vec<i64>, Quick>) = Default::default();
+    let (mut left, mut touched): (HashMap<Key, Left, Quick>, HashMap<Key, Vec<i64>, Quick>) = Default::default();
     for (row, (packet, t)) in sent.packet.iter().zip(&sent.sent_ps).enumerate() {
         let Some(t) = *t else { continue };
         let (job, seq) = (evidence.cluster(packet.worker()), packet.seq());
         // A host stamps a frame behind the call that sends it: it may have left from the time on at which it was due.
         let since = sent.due_ps.get(row).copied().filter(|due| evidence.is_real() && *due < t).unwrap_or(t);
-        left.entry((job, seq)).and_modify(|known| *known = since.min(*known)).or_insert(since);
+        let own = left.entry((job, seq)).or_insert(Left { since_ps: i64::MAX, later_ps: i64::MAX });
+        own.since_ps = since.min(own.since_ps);
         touched.entry((job, seq % blocks)).or_default().push(t);
     }
     touched.values_mut().for_each(|all| all.sort_unstable());
+    // From the last iteration to the first one.
+    let mut all: Vec<_> = left.iter_mut().collect();
+    all.sort_unstable_by_key(|(key, _)| Reverse(**key));
+    let mut later: HashMap<Key, i64, Quick> = HashMap::default();
+    for ((job, seq), own) in all {
+        let first = later.entry((*job, seq % blocks)).or_insert(i64::MAX);
+        own.later_ps = *first;
+        *first = own.since_ps.min(*first);
+    }
     (left, touched)
 }
 
@@ -162,19 +178,24 @@ mod tests {
     /// A run of one block per iteration, 100 ms each, with a timeout of 10 ms: of three workers the last one is a straggler. Partial results come
     /// `after` that many ms; the straggler's contributions leave after `straggler` ms. The last block is complete.
     fn run(after: impl Fn(u32) -> i64, straggler: i64, config: &str) -> Evidence {
+        run_of(40, after, straggler, config)
+    }
+
+    /// The same, with that many blocks before the complete one.
+    fn run_of(iterations: u32, after: impl Fn(u32) -> i64, straggler: i64, config: &str) -> Evidence {
         let mut manifest = manifest(&[0; 3]);
         manifest.external = Some("lockstep".to_owned());
         manifest.config = format!("[topology]\nkind = \"rack\"\n{config}");
         manifest.training = Some(Training {
             timeout_ps: Some(10 * MS),
             blocks: 1,
-            iterations: 40,
+            iterations,
             host_rate_bps: 100_000_000_000,
             ..Training::default()
         });
         let mut evidence = Evidence::of(Path::new(""), manifest);
-        for seq in 0..=40u32 {
-            let (start, is_whole) = (i64::from(seq) * 100 * MS, seq == 40);
+        for seq in 0..=iterations {
+            let (start, is_whole) = (i64::from(seq) * 100 * MS, seq == iterations);
             for worker in 0..3 {
                 let left = start + if worker == 2 && !is_whole { straggler * MS } else { 0 };
                 evidence.sent.packet.push(PacketId::new(worker, seq, 0));
@@ -240,6 +261,26 @@ mod tests {
             evicted.sent.sent_ps.push(Some((i64::from(seq) * 100 + 4) * MS));
         });
         assert_eq!(found(&evicted), None);
+    }
+
+    /// Of 20,000 iterations, the last one has a contribution that leaves early. It ends its block of every iteration from
+    /// the 10,000th on.
+    #[test]
+    fn iterations_far_ahead_end_blocks() {
+        let mut evidence = run_of(20_000, |_| 5, 95, "");
+        let certain = |explains| Some((Certainty::Certain, explains));
+        assert_eq!(found(&evidence), certain(20_000));
+        evidence.sent.packet.push(PacketId::new(0, 20_000, 0));
+        evidence.sent.sent_ps.push(Some((10_000 * 100 + 4) * MS));
+        assert_eq!(found(&evidence), certain(10_000));
+        *evidence.sent.sent_ps.last_mut().expect("a packet") = Some((10_000 * 100 + 5) * MS);
+        assert_eq!(found(&evidence), certain(10_001), "not before the result");
+        // Of another block, and of another job.
+        evidence.manifest.training.as_mut().expect("training").blocks = 2;
+        assert_eq!(found(&evidence), certain(15_001));
+        *evidence.sent.packet.last_mut().expect("a packet") = PacketId::new(3, 20_000, 0);
+        evidence.manifest.clusters.push(1);
+        assert_eq!(found(&evidence), certain(20_000));
     }
 
     /// Clocks of devices are a little fast, and hosts stamp late.
