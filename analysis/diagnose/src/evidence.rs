@@ -422,7 +422,7 @@ impl Evidence {
     pub(crate) fn have_counted(&self) -> &'static str {
         match self.has_device_counters() {
             false => "have its counters read ([target.launch] counters, or --device FILE)",
-            true => "have it count what its counters lack",
+            true => "have it count what its counters lack (--device FILE, if it names them otherwise)",
         }
     }
 

@@ -482,7 +482,9 @@ fn answers_of_a_coupled_queue_are_counted_for_their_cluster() {
         let manifest = ran.valid();
         let (acks, notes) = (&manifest["unseen"]["acks"], manifest["validity"]["notes"].to_string());
         let [sent, expected, seen] = ["acks", "expected", "seen"].map(|count| number(&acks[count]));
-        assert!(sent > 100 && expected == workers * sent && seen == sent, "{acks}");
+        // A worker is due those from its first update on.
+        let most = workers * sent;
+        assert!(sent > 100 && seen == sent && (most - 9 * (workers - 1)..=most).contains(&expected), "{acks}");
         assert_eq!(notes.contains("acks_missing"), workers > 1, "{notes}");
         // Those that a link before it lost are not counted.
         assert_eq!(notes.contains(&format!("acknowledgements: {sent} reached the device,")), workers > 1, "{notes}");
