@@ -255,8 +255,7 @@ fn keys_of_groups(select: &mut Select, from: &NamesOfFrom<'_>, sources: Sources<
         return ControlFlow::Continue(());
     }
     let known: Vec<Expr> = keys.iter().map(|key| key.plain.clone()).collect();
-    let (shadowed, keys): (Vec<GroupKey>, Vec<GroupKey>) =
-        keys.into_iter().partition(|key| key.is_shadowed(&select.projection, from));
+    let shadowed: Vec<&GroupKey> = keys.iter().filter(|key| key.is_shadowed(&select.projection, from)).collect();
     keys_in_having(&mut select.having, &keys, &shadowed)?;
     let write = |expr: &mut Expr| {
         if let Some(key) = keys.iter().find(|key| key.is(expr)) {
@@ -276,7 +275,7 @@ fn keys_of_groups(select: &mut Select, from: &NamesOfFrom<'_>, sources: Sources<
 
 /// Writes keys of GROUP BY in HAVING. A name that is no key is that of the answer, as in DuckDB: another column has no value there. Refuses a key
 /// that is an expression of a name of the answer, which is that name or the column, depending on the dialect.
-fn keys_in_having(having: &mut Option<Expr>, keys: &[GroupKey], shadowed: &[GroupKey]) -> ControlFlow<Error> {
+fn keys_in_having(having: &mut Option<Expr>, keys: &[GroupKey], shadowed: &[&GroupKey]) -> ControlFlow<Error> {
     visit_outer(&*having, is_aggregate, |outer, aggregates| match outer {
         Outer::Expr(expr)
             if aggregates == 0 && last_name(expr).is_none() && shadowed.iter().any(|key| key.is(expr)) =>
@@ -288,16 +287,15 @@ fn keys_in_having(having: &mut Option<Expr>, keys: &[GroupKey], shadowed: &[Grou
         }
         _ => ControlFlow::Continue(()),
     })?;
-    let all = || keys.iter().chain(shadowed);
     visit_outer_mut(having, is_aggregate, |expr| {
-        if let Some(key) = all().find(|key| key.is(expr)) {
+        if let Some(key) = keys.iter().find(|key| key.is(expr)) {
             *expr = key.in_group();
         }
     });
     visit_outer_mut(having, is_aggregate, |expr| {
         let Expr::Identifier(name) = expr else { return };
         let is_named = |key: &&GroupKey| key.alias.as_ref().is_some_and(|alias| alias.value == name.value);
-        if let Some(key) = all().find(is_named) {
+        if let Some(key) = keys.iter().find(is_named) {
             *expr = key.in_group();
         }
     });
@@ -392,7 +390,7 @@ impl GroupKey {
         matches!((&self.plain, &self.name), (Expr::Identifier(own), Some(name)) if own.value == name.value)
     }
 
-    /// Whether another column of the answer would be taken for one of its columns.
+    /// Whether another column of the answer has the name of one of its columns.
     fn is_shadowed(&self, answer: &[SelectItem], from: &NamesOfFrom<'_>) -> bool {
         visit_expressions(&self.expr, |inner: &Expr| match last_name(inner) {
             Some(name) if from.has(name) && is_renamed(answer, std::slice::from_ref(name)) => ControlFlow::Break(()),
