@@ -6,11 +6,13 @@ use std::sync::{Arc, Mutex, OnceLock};
 use parquet::arrow::ArrowWriter;
 use parquet::file::properties::WriterProperties;
 use pktgen_core::arrow::array::RecordBatch;
+use pktgen_core::record::digest::file_digest;
 use pktgen_core::record::{Name, Note, PacketId, Reason, Row};
 use pktgen_records::batches::Batches;
 use pktgen_records::testing::{Dice, Story, write_sweep};
 use polars::prelude::*;
 use polars::sql::SQLContext;
+use polars_core::runtime::RAYON;
 use tempfile::TempDir;
 
 use crate::choice::Choice;
@@ -430,15 +432,35 @@ fn a_list_may_have_whole_numbers_and_decimals() {
     }
 }
 
-/// Without ids on the wire, headers of received packets have the time of arrival.
-#[test]
-fn generation_times_of_packets_without_ids_are_those_of_the_named_packets() {
+/// Returns six packets, whose headers have the time of arrival as without ids on the wire.
+fn six() -> Story {
     let mut story = Story::new();
     for seq in 0..6u32 {
         let t = i64::from(seq) * 1000;
         story.sent_seq(0, seq, t, Some(t + 5), 0).received_seq(t + 700, 0, seq, t + 700, 1);
     }
-    let folder = tempfile::tempdir().unwrap();
+    story
+}
+
+/// Names all of these packets but the fourth one by their contents.
+fn write_names(folder: &Path) {
+    let name = |seq: u32| Name {
+        t_recv: i64::from(seq) * 1000 + 700,
+        packet: (seq != 3).then_some(PacketId::new(0, seq, 0)),
+        count: u16::from(seq != 3),
+    };
+    let named: Vec<Name> = (0..6).map(name).collect();
+    let batch = RecordBatch::try_new(Name::schema(), Name::arrays(&named)).unwrap();
+    let mut file = Vec::new();
+    let mut writer = ArrowWriter::try_new(&mut file, batch.schema(), None).unwrap();
+    writer.write(&batch).unwrap();
+    writer.close().unwrap();
+    std::fs::write(folder.join("names.parquet"), file).unwrap();
+}
+
+#[test]
+fn generation_times_of_packets_without_ids_are_those_of_the_named_packets() {
+    let (story, folder) = (six(), tempfile::tempdir().unwrap());
     story.write(folder.path());
     let answer = |sql: &str| {
         let options = Options { no_verify: true, memory: 1 << 30, process: 1 << 30 };
@@ -453,19 +475,7 @@ fn generation_times_of_packets_without_ids_are_those_of_the_named_packets() {
     story.write_with(folder.path(), &manifest);
     in_groups(&folder.path().join("received.parquet"), 2);
     assert_eq!(answer("SELECT COUNT(newest_gen_ps) AS n FROM received"), ["0"]);
-    // Contents name all but the fourth packet.
-    let name = |seq: u32| Name {
-        t_recv: i64::from(seq) * 1000 + 700,
-        packet: (seq != 3).then_some(PacketId::new(0, seq, 0)),
-        count: u16::from(seq != 3),
-    };
-    let named: Vec<Name> = (0..6).map(name).collect();
-    let batch = RecordBatch::try_new(Name::schema(), Name::arrays(&named)).unwrap();
-    let mut file = Vec::new();
-    let mut writer = ArrowWriter::try_new(&mut file, batch.schema(), None).unwrap();
-    writer.write(&batch).unwrap();
-    writer.close().unwrap();
-    std::fs::write(folder.path().join("names.parquet"), file).unwrap();
+    write_names(folder.path());
     assert_eq!(answer(ages), ["700 700"]);
     let known = "SELECT newest_gen_ps FROM received WHERE newest_gen_ps IS NOT NULL";
     assert_eq!(answer(known), ["0", "1000", "2000", "4000", "5000"]);
@@ -475,6 +485,75 @@ fn generation_times_of_packets_without_ids_are_those_of_the_named_packets() {
     assert_eq!(answer("SELECT t_recv_ps FROM received WHERE newest_gen_ps = 700"), Vec::<String>::new());
     let whole = "SELECT COUNT(*) AS n, SUM(bytes) AS bytes FROM received";
     assert_eq!(answer(whole), ["6 1536"]);
+}
+
+#[test]
+fn only_generation_times_need_the_files_that_name_packets() {
+    let (story, folder) = (six(), tempfile::tempdir().unwrap());
+    let path = |name: &str| folder.path().join(format!("{name}.parquet"));
+    story.write(folder.path());
+    write_names(folder.path());
+    let mut manifest = story.manifest();
+    manifest.incidents.notes.push(Note::Headless {});
+    for name in ["sent", "received", "names"] {
+        manifest.files.insert(format!("{name}.parquet"), file_digest(&path(name)).unwrap());
+    }
+    story.write_with(folder.path(), &manifest);
+    let query = |sql: &str| {
+        let options = Options { no_verify: false, memory: 1 << 30, process: 1 << 30 };
+        Database::open(folder.path(), options)?.query(sql).map(|answer| rows(&answer.0))
+    };
+    let times = [
+        "SELECT MAX(newest_gen_ps) AS m FROM received",
+        "SELECT t_recv_ps FROM received WHERE newest_gen_ps > 4500",
+    ];
+    let whole = "SELECT COUNT(*) AS n, MAX(t_recv_ps) AS m FROM received";
+    assert_eq!(query(times[0]).unwrap(), ["5000"]);
+    for name in ["sent", "names"] {
+        let file = std::fs::read(path(name)).unwrap();
+        std::fs::write(path(name), [file.as_slice(), &[0]].concat()).unwrap();
+        for sql in times {
+            let fault = query(sql).unwrap_err().to_string();
+            assert!(fault.contains(&format!("{name}.parquet: its content is not what was written")), "{fault}");
+        }
+        assert_eq!(query(whole).unwrap(), ["6 5700"], "{name}");
+        std::fs::write(path(name), file).unwrap();
+    }
+    std::fs::remove_file(path("sent")).unwrap();
+    assert!(query(times[0]).unwrap_err().to_string().contains("sent.parquet: it is missing"));
+    assert_eq!(query(whole).unwrap(), ["6 5700"]);
+}
+
+/// Each thread reads one run after the other.
+#[test]
+fn generation_times_are_held_while_their_run_is_read() {
+    let folder = tempfile::tempdir().unwrap();
+    six().write(folder.path());
+    write_names(folder.path());
+    in_groups(&folder.path().join("received.parquet"), 2);
+    let both = |memory: u64| {
+        let own = scan(folder.path(), "received");
+        let stream = || Stream::new(folder.path().join("received.parquet"), "received");
+        let part = || (None, Part::Stream(stream().named_in(folder.path().to_owned(), true)));
+        Scan { parts: vec![part(), part()], budget: Arc::new(Budget::new(memory)), ..own }
+    };
+    let read = |scan: &Scan, column: &str| {
+        let (schema, with_columns) = (Arc::new(Schema::default()), Some(Arc::from([PlSmallStr::from_str(column)])));
+        let args = AnonymousScanArgs { n_rows: None, with_columns, schema, output_schema: None, predicate: None };
+        scan.scanned(args, None)
+    };
+    // Rows have 8 bytes, and transmissions 64 while times are read.
+    let needed = 2 * 6 * 8 + RAYON.current_num_threads().min(2) as u64 * 6 * 64;
+    let fault = read(&both(needed - 1), "newest_gen_ps").unwrap_err().to_string();
+    assert!(fault.contains("needs about"), "{fault}");
+    assert!(read(&both(needed), "newest_gen_ps").is_ok());
+    let twice = both(1 << 20);
+    let empty = || read(&twice, "newest_gen_ps").unwrap().column("newest_gen_ps").unwrap().null_count();
+    assert_eq!(empty(), 2);
+    // Without names none is known, and those of before are not held.
+    std::fs::remove_file(folder.path().join("names.parquet")).unwrap();
+    assert_eq!(empty(), 12);
+    assert_eq!(read(&both(400), "t_recv_ps").unwrap().height(), 12);
 }
 
 fn scan(folder: &Path, name: &'static str) -> Scan {

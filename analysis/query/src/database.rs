@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use pktgen_capture::replay::is_tables;
 use pktgen_capture::tables::TablesIndex;
-use pktgen_core::record::digest::{check_files, check_listed, digests_of, is_sealed, unsealed};
+use pktgen_core::record::digest::digests_of;
 use pktgen_core::record::{
     BOOKS, Facts, ITERATIONS, Manifest, NAMES, RECEIVED, RESULTS, SENT, STATES, Verified, judge,
 };
@@ -24,7 +24,7 @@ use crate::memory::{Budget, LEAST, beside, size, watched};
 use crate::nested;
 use crate::output::QueryAnswer;
 use crate::scan::{Fault, Scan};
-use crate::source::{Part, Stream};
+use crate::source::{Part, Stream, check_streams};
 use crate::statement::Statement;
 use crate::tables::{QueryTable, of_captures, of_runs};
 
@@ -381,20 +381,9 @@ fn named_scans(plan: &str, tables: &[(&str, usize)]) -> Vec<String> {
 }
 
 impl Run {
-    /// Refuses changed and unlisted files of these tables. Fates and metrics check all files.
+    /// Refuses changed and unlisted files of these tables. Fates and metrics check all files, and generation times those of names.
     fn check(&self, names: &[&str]) -> Result<()> {
-        let path = self.dir.join("manifest.json");
-        if !is_sealed(&path, self.text.as_bytes())? && !self.manifest.files.is_empty() {
-            return Err(unsealed(&path));
-        }
-        let mut names = names.to_vec();
-        if names.contains(&RECEIVED) && self.is_headless() {
-            names.extend([NAMES, SENT]);
-        }
-        let read = |file: &str| file.strip_suffix(".parquet").is_some_and(|stream| names.contains(&stream));
-        let files = self.manifest.files.iter().filter(|(file, _)| read(file));
-        check_files(&self.dir, &files.map(|(file, digest)| (file.clone(), digest.clone())).collect())?;
-        check_listed(&self.dir, self.text.as_bytes(), &self.manifest.files, |stream| names.contains(&stream))
+        check_streams(&self.dir, &self.text, &self.manifest, names)
     }
 
     /// Whether its packets have no ids on the wire, so that their contents name them.
@@ -437,7 +426,8 @@ impl Run {
             "fates" => Part::Fates { dir, no_verify },
             _ => {
                 let stream = Stream::new(dir.join(format!("{name}.parquet")), name);
-                Part::Stream(if name == RECEIVED && self.is_headless() { stream.named_in(dir) } else { stream })
+                let is_named = name == RECEIVED && self.is_headless();
+                Part::Stream(if is_named { stream.named_in(dir, no_verify) } else { stream })
             }
         })
     }

@@ -1,6 +1,7 @@
 //! A table as scanned by polars: the columns that a plan needs, of the rows that its predicate keeps, batch by batch and on all cores.
 
 use std::any::Any;
+use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -117,6 +118,8 @@ pub(crate) struct Reading<'a> {
     /// Number of rows of the table, if known.
     all: Option<u64>,
     done: AtomicU64,
+    /// Number of pieces of each part that are not done.
+    pending: Vec<AtomicUsize>,
 }
 
 /// Creates the accumulator of a piece.
@@ -154,13 +157,24 @@ impl<'a> Reading<'a> {
         let own = columns.iter().filter_map(|name| scan.table.column(name)).map(as_codes).collect();
         let rows = scan.parts.iter().map(|(_, part)| part.rows()).collect::<Result<Vec<_>>>()?;
         let (what, all) = (scan.what(doing, columns), rows.into_iter().sum());
-        Ok(Reading { scan, own, choice, what, all, done: AtomicU64::new(0) })
+        let pending = scan.parts.iter().map(|(_, part)| part.pieces().map(AtomicUsize::new)).collect::<Result<_>>()?;
+        Ok(Reading { scan, own, choice, what, all, done: AtomicU64::new(0), pending })
     }
 
     /// Refuses `bytes` of rows if they are known in advance to exceed the limit.
     pub(crate) fn expect(&self, bytes: u64) -> Result<()> {
-        let beside = self.scan.parts.iter().map(|(_, part)| part.held()).collect::<Result<Vec<_>>>()?;
-        self.scan.budget.expect(&self.what, bytes, beside.into_iter().max().unwrap_or(0))
+        let held = self.scan.parts.iter().map(|(_, part)| part.held(&self.own));
+        let mut held = held.collect::<Result<Vec<u64>>>()?;
+        held.sort_unstable_by_key(|own| Reverse(*own));
+        // Each thread reads a piece, and what the pieces of a part share is freed after the last one.
+        let at_once = if self.is_parallel() { RAYON.current_num_threads() } else { 1 };
+        let beside = held.into_iter().take(at_once).fold(0, u64::saturating_add);
+        self.scan.budget.expect(&self.what, bytes, beside)
+    }
+
+    /// Whether several pieces are read at once.
+    fn is_parallel(&self) -> bool {
+        self.scan.parts.iter().all(|(_, part)| !matches!(part, Part::Fates { .. } | Part::Metrics { .. }))
     }
 
     /// Counts `bytes` more in memory.
@@ -190,8 +204,7 @@ impl<'a> Reading<'a> {
             }
             pieces.extend((0..part.pieces()?).map(|piece| (at, piece)));
         }
-        let apart = self.scan.parts.iter().all(|(_, part)| !matches!(part, Part::Fates { .. } | Part::Metrics { .. }));
-        if first.is_some() || !apart {
+        if first.is_some() || !self.is_parallel() {
             let (mut left, mut gathered) = (first.unwrap_or(usize::MAX), new());
             for piece in pieces.into_iter().take_while(|_| first != Some(0)) {
                 self.piece(piece, &mut left, &mut |batch| take(&mut gathered, batch))?;
@@ -235,7 +248,7 @@ impl<'a> Reading<'a> {
     ) -> Result<()> {
         let (run, part) = &self.scan.parts[at];
         if let Part::Stream(stream) = part
-            && stream.is_of_file()
+            && stream.is_of_file(&self.own)
             && !self.choice.may_keep(&self.scan.table, stream.file()?, piece)
         {
             let rows = part.counted(piece)?.unwrap_or(0);
@@ -261,9 +274,13 @@ impl<'a> Reading<'a> {
             Ok(*left > 0)
         };
         match counted {
-            Some(rows) => batch(DataFrame::new(rows, Vec::new()).map_err(broken)?).map(drop),
-            None => part.read(piece, read, &mut batch),
+            Some(rows) => batch(DataFrame::new(rows, Vec::new()).map_err(broken)?).map(drop)?,
+            None => part.read(piece, read, &mut batch)?,
         }
+        if self.pending[at].fetch_sub(1, Ordering::AcqRel) == 1 {
+            part.free();
+        }
+        Ok(())
     }
 
     /// Returns a batch as required by the plan, with the column `run` if it is requested.

@@ -3,15 +3,16 @@
 //! Called by [`crate::scan`], part by part, for the columns that a query needs.
 
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
-use pktgen_core::record::{NAMES, PacketId, SENT};
+use pktgen_core::record::digest::{check_files, check_listed, is_sealed, unsealed};
+use pktgen_core::record::{Manifest, NAMES, PacketId, SENT};
 use pktgen_core::{Error, Result};
 use pktgen_records::batches::Batches;
 use pktgen_records::fates::frame_bytes;
 use pktgen_records::frame::frame;
 use pktgen_records::labels::NUMBERS;
-use pktgen_records::run::{RunData, named_generations};
+use pktgen_records::run::{RunData, named_generations, open_manifest};
 use pktgen_records::stream_file::StreamFile;
 use pktgen_records::{Line, Options, analyze_run_with};
 use polars::prelude::*;
@@ -24,6 +25,8 @@ const ROWS: usize = 1 << 16;
 /// Maximum memory per transmission of the generation times of named packets, while they are read.
 const NAMED_BYTES: u64 = 64;
 
+/// When the packets of a run were generated.
+type Generations = Arc<Vec<Option<i64>>>;
 /// Takes a batch; returns false if no more are needed.
 pub(crate) type Sink<'a> = dyn FnMut(DataFrame) -> Result<bool> + 'a;
 
@@ -46,43 +49,44 @@ pub(crate) struct Stream {
     path: PathBuf,
     name: &'static str,
     file: OnceLock<StreamFile>,
-    /// The run dir of packets without ids, which their contents name.
-    named_in: Option<PathBuf>,
-    /// When these packets were generated.
-    generations: OnceLock<Vec<Option<i64>>>,
-    /// Held while these times are read.
-    reading: Mutex<()>,
+    /// The run dir of packets without ids, which their contents name, and whether its digests are ignored.
+    named_in: Option<(PathBuf, bool)>,
+    /// When these packets were generated, while it is needed. Locked while these times are read.
+    generations: Mutex<Option<Generations>>,
 }
 
 impl Stream {
     pub(crate) fn new(path: PathBuf, name: &'static str) -> Stream {
-        let (generations, reading) = (OnceLock::new(), Mutex::new(()));
-        Stream { path, name, file: OnceLock::new(), named_in: None, generations, reading }
+        Stream { path, name, file: OnceLock::new(), named_in: None, generations: Mutex::new(None) }
     }
 
     /// Takes the generation times of the rows from the names in the run dir `dir`; without any, these times are empty.
-    pub(crate) fn named_in(self, dir: PathBuf) -> Stream {
-        Stream { named_in: Some(dir), ..self }
+    pub(crate) fn named_in(self, dir: PathBuf, no_verify: bool) -> Stream {
+        Stream { named_in: Some((dir, no_verify)), ..self }
     }
 
-    /// Whether all columns have the values of the file.
-    pub(crate) fn is_of_file(&self) -> bool {
-        self.named_in.is_none()
+    /// Whether these columns have the values of the file.
+    pub(crate) fn is_of_file<'a>(&self, columns: impl IntoIterator<Item = &'a Asked>) -> bool {
+        self.named_in.is_none() || !columns.into_iter().any(is_generated)
     }
 
     /// Returns the generation times of all rows; `None` if they are those of the file.
-    fn generations(&self) -> Result<Option<&[Option<i64>]>> {
-        let Some(dir) = &self.named_in else { return Ok(None) };
-        let _reading = self.reading.lock().unwrap_or_else(PoisonError::into_inner);
-        if self.generations.get().is_none() {
-            // Without names, as of runs that were not settled, none is known.
-            let found = match named_generations(dir)? {
-                Some(found) => found,
-                None => vec![None; self.file()?.rows()],
-            };
-            let _ = self.generations.set(found);
+    fn generations(&self) -> Result<Option<Generations>> {
+        let Some((dir, no_verify)) = &self.named_in else { return Ok(None) };
+        let mut generations = self.generations.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(known) = generations.as_ref() {
+            return Ok(Some(known.clone()));
         }
-        Ok(self.generations.get().map(Vec::as_slice))
+        if !no_verify {
+            let (text, manifest) = open_manifest(dir)?;
+            check_streams(dir, &text, &manifest, &[NAMES, SENT])?;
+        }
+        // Without names, as of runs that were not settled, none is known.
+        let found = match named_generations(dir)? {
+            Some(found) => found,
+            None => vec![None; self.file()?.rows()],
+        };
+        Ok(Some(generations.insert(Arc::new(found)).clone()))
     }
 
     pub(crate) fn file(&self) -> Result<&StreamFile> {
@@ -93,6 +97,22 @@ impl Stream {
         let unopened = || Error::Invalid(format!("{} was not opened; please report this", self.path.display()));
         self.file.get().ok_or_else(unopened)
     }
+}
+
+fn is_generated(column: &Asked) -> bool {
+    column.name == GENERATED
+}
+
+/// Refuses changed and unlisted files of these streams of the run in `dir`, whose manifest has this text.
+pub(crate) fn check_streams(dir: &Path, text: &str, manifest: &Manifest, names: &[&str]) -> Result<()> {
+    let path = dir.join("manifest.json");
+    if !is_sealed(&path, text.as_bytes())? && !manifest.files.is_empty() {
+        return Err(unsealed(&path));
+    }
+    let read = |file: &str| file.strip_suffix(".parquet").is_some_and(|stream| names.contains(&stream));
+    let files = manifest.files.iter().filter(|(file, _)| read(file));
+    check_files(dir, &files.map(|(file, digest)| (file.clone(), digest.clone())).collect())?;
+    check_listed(dir, text.as_bytes(), &manifest.files, |stream| names.contains(&stream))
 }
 
 /// Returns the number of transmissions of the run in `dir`; 0 if it has no records of them.
@@ -128,12 +148,22 @@ impl Part {
         }
     }
 
-    /// Returns the memory that reading needs in addition to its rows, in bytes.
-    pub(crate) fn held(&self) -> Result<u64> {
+    /// Returns the memory that reading these columns needs in addition to its rows, in bytes.
+    pub(crate) fn held(&self, columns: &[Asked]) -> Result<u64> {
         match self {
             Part::Fates { dir, .. } | Part::Metrics { dir, .. } => transmissions(dir).map(frame_bytes),
-            Part::Stream(Stream { named_in: Some(dir), .. }) => transmissions(dir).map(|sent| NAMED_BYTES * sent),
+            Part::Stream(stream) => match &stream.named_in {
+                Some((dir, _)) if !stream.is_of_file(columns) => transmissions(dir).map(|sent| NAMED_BYTES * sent),
+                _ => Ok(0),
+            },
             _ => Ok(0),
+        }
+    }
+
+    /// Frees what its pieces share, after the last one.
+    pub(crate) fn free(&self) {
+        if let Part::Stream(stream) = self {
+            *stream.generations.lock().unwrap_or_else(PoisonError::into_inner) = None;
         }
     }
 
@@ -193,8 +223,7 @@ fn in_slices(frame: DataFrame, sink: &mut Sink) -> Result<()> {
 fn read_stream(stream: &Stream, group: usize, columns: &[&Asked], sink: &mut Sink) -> Result<()> {
     let file = stream.file()?;
     let (path, mut wanted) = (file.path(), Vec::<&'static str>::new());
-    let is_generated = |column: &Asked| column.name == GENERATED;
-    let named = if columns.iter().any(|column| is_generated(column)) { stream.generations()? } else { None };
+    let named = if stream.is_of_file(columns.iter().copied()) { None } else { stream.generations()? };
     for column in columns {
         let sources: &[&'static str] = match &column.made {
             Made::Of(source) | Made::Names(source, _) | Made::Codes(source, _) | Made::Bits(source, ..) => &[*source],
@@ -208,7 +237,7 @@ fn read_stream(stream: &Stream, group: usize, columns: &[&Asked], sink: &mut Sin
     while let Some(batch) = batches.next_batch()? {
         let rows = batch.num_rows();
         let own = frame(batch).map_err(|fault| Error::data(path, fault.to_string()))?;
-        let cell = |column: &&Asked| match named {
+        let cell = |column: &&Asked| match &named {
             Some(known) if is_generated(column) => match known.get(at..at + rows) {
                 Some(known) => Ok(Column::new(GENERATED.into(), known.to_vec())),
                 None => Err(Error::data(path, format!("it has more rows than {NAMES}; copy the whole run dir"))),
