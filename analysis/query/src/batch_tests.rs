@@ -503,10 +503,8 @@ fn only_generation_times_need_the_files_that_name_packets() {
         let options = Options { no_verify: false, memory: 1 << 30, process: 1 << 30 };
         Database::open(folder.path(), options)?.query(sql).map(|answer| rows(&answer.0))
     };
-    let times = [
-        "SELECT MAX(newest_gen_ps) AS m FROM received",
-        "SELECT t_recv_ps FROM received WHERE newest_gen_ps > 4500",
-    ];
+    let times =
+        ["SELECT MAX(newest_gen_ps) AS m FROM received", "SELECT t_recv_ps FROM received WHERE newest_gen_ps > 4500"];
     let whole = "SELECT COUNT(*) AS n, MAX(t_recv_ps) AS m FROM received";
     assert_eq!(query(times[0]).unwrap(), ["5000"]);
     for name in ["sent", "names"] {
