@@ -239,7 +239,7 @@ impl Ledger {
     }
 
     /// Returns whether it is an account of updates, not of results.
-    pub fn is_of_updates(&self) -> bool {
+    pub(crate) fn is_of_updates(&self) -> bool {
         matches!(self.account, Account::Updates(_))
     }
 
