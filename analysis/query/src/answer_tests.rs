@@ -500,6 +500,9 @@ fn names_of_the_answer_that_tables_have_are_keys_of_group_by() {
         ),
         ("SELECT seq + worker AS b, worker + 1 AS seq FROM sent GROUP BY worker, seq ORDER BY 1 LIMIT 2", "0 1, 2 2"),
         ("SELECT seq + COUNT(*) AS seq FROM sent GROUP BY seq ORDER BY 1", "1, 2, 3, 5, 5"),
+        ("SELECT worker AS x, worker + 1 AS worker FROM sent GROUP BY x ORDER BY 1", "0 1, 1 2, 2 3"),
+        ("SELECT seq + worker AS seq, worker + 1 AS worker FROM sent GROUP BY worker, seq ORDER BY 1 LIMIT 1", "0 1"),
+        ("SELECT worker IN (1, 2) AS worker FROM sent GROUP BY worker ORDER BY 1", "false, true, true"),
         ("SELECT worker AS seq, seq // 2 * 2 AS y FROM sent GROUP BY worker, seq // 2 ORDER BY 2, 1 LIMIT 1", "0 0"),
     ]);
     refusals(&[

@@ -623,6 +623,7 @@ fn groupings_that_decompose_are_gathered_and_others_are_not() {
     };
     for sql in [
         "SELECT action, reason, COUNT(*) AS n FROM books GROUP BY action, reason",
+        "SELECT COALESCE(reason, 'none') AS reason, COUNT(*) AS n FROM books GROUP BY reason",
         "SELECT COUNT(*) AS n, SUM(seq) AS s FROM books WHERE action = 'merged'",
         "SELECT node, AVG(seq) FILTER (WHERE worker = 1) AS s FROM books GROUP BY node HAVING COUNT(*) > 2 ORDER BY s LIMIT 3",
         "SELECT w, n FROM (SELECT worker % 3 AS w, COUNT(reason) AS n FROM books GROUP BY w) x WHERE n > 1",

@@ -257,6 +257,9 @@ fn keys_of_groups(select: &mut Select, from: &NamesOfFrom<'_>, sources: Sources<
     let known: Vec<Expr> = keys.iter().map(|key| key.plain.clone()).collect();
     let shadowed: Vec<&GroupKey> = keys.iter().filter(|key| key.is_shadowed(&select.projection, from)).collect();
     keys_in_having(&mut select.having, &keys, &shadowed)?;
+    // Behind the grouping these keys are the columns that items name, which needs no aggregates of texts.
+    let is_there = |key: &GroupKey| key.is_column_of_first(&select.from) && key.is_shadowed(&select.projection, from);
+    let others: Vec<&GroupKey> = keys.iter().filter(|key| !is_there(key)).collect();
     let write = |expr: &mut Expr| {
         if let Some(key) = keys.iter().find(|key| key.is(expr)) {
             *expr = key.in_group();
@@ -266,11 +269,23 @@ fn keys_of_groups(select: &mut Select, from: &NamesOfFrom<'_>, sources: Sources<
         if let SelectItem::UnnamedExpr(expr) | SelectItem::ExprWithAlias { expr, .. } = item
             && last_name(expr).is_none()
             && !known.contains(&plain(expr))
+            && is_in_group(expr, &others)
         {
             visit_outer_mut(expr, is_aggregate, write);
         }
     }
     columns_of_keys(select, &known, from)
+}
+
+/// Whether an expression has one of these keys, or polars computes it within a group: aggregates, and those with lists.
+fn is_in_group(expr: &Expr, keys: &[&GroupKey]) -> bool {
+    visit_expressions(expr, |inner: &Expr| match inner {
+        Expr::InList { .. } => ControlFlow::Break(()),
+        Expr::Function(function) if is_aggregate(function) => ControlFlow::Break(()),
+        _ if keys.iter().any(|key| key.is(inner)) => ControlFlow::Break(()),
+        _ => ControlFlow::Continue(()),
+    })
+    .is_break()
 }
 
 /// Writes keys of GROUP BY in HAVING. A name that is no key is that of the answer, as in DuckDB: another column has no value there. Refuses a key
@@ -388,6 +403,11 @@ impl GroupKey {
     /// Whether it is written as its name in the answer, as constants are.
     fn is_name_of_answer(&self) -> bool {
         matches!((&self.plain, &self.name), (Expr::Identifier(own), Some(name)) if own.value == name.value)
+    }
+
+    /// Whether it is a column that has its own name behind the grouping: polars renames those of later tables, and items of the answer.
+    fn is_column_of_first(&self, from: &[TableWithJoins]) -> bool {
+        self.alias.is_none() && last_name(&self.plain).is_some() && !is_of_later(&self.plain, from)
     }
 
     /// Whether another column of the answer has the name of one of its columns.
