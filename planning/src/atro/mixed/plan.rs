@@ -111,13 +111,14 @@ impl Mixed<'_> {
     }
 
     fn wire(&self) -> Result<Wiring> {
-        let mut above = self.possible();
-        if above == 0 {
+        let possible = self.possible();
+        if possible == 0 {
             return Err(self.too_many());
         }
-        let (mut best, mut solver_failure, mut refuted_by) = (self.constructed(above), None, SEARCH);
+        let (mut best, mut solver_failure) = (self.constructed(possible), None);
+        let (mut above, mut refuted_by) = (possible, SEARCH);
         let from = best.as_ref().map_or(0, |(number, _)| number + 1);
-        for number in from..above {
+        for number in from..possible {
             let (answer, by) = match self.settle(number) {
                 // What was found stays, whatever became of the solver.
                 Err(Error::Host(why)) if best.is_some() => {
