@@ -17,6 +17,7 @@ const FEW_REAL: u64 = 20;
 
 /// Job and block.
 type Key = (u16, u32);
+type ByBlock<T> = HashMap<Key, T, Quick>;
 
 /// The first result of a block at any worker.
 struct First {
@@ -120,9 +121,9 @@ fn has_short_ways(evidence: &Evidence) -> bool {
 }
 
 /// Returns the first result of each block; one is alone if none came within `gap_ps` before it.
-fn first_results(evidence: &Evidence, gap_ps: i64) -> HashMap<Key, First, Quick> {
+fn first_results(evidence: &Evidence, gap_ps: i64) -> ByBlock<First> {
     let results = &evidence.results;
-    let mut firsts: HashMap<Key, First, Quick> = HashMap::default();
+    let mut firsts: ByBlock<First> = HashMap::default();
     // Rows are in the order of time. Copies that come at once are at several workers.
     let (mut before, mut now) = (i64::MIN, i64::MIN);
     for (row, t) in results.recv_ps.iter().enumerate() {
@@ -139,9 +140,9 @@ fn first_results(evidence: &Evidence, gap_ps: i64) -> HashMap<Key, First, Quick>
 /// Returns, by job and block of all iterations, when its contributions and those of later iterations left; and, by job
 /// and block of the model, when packets of any iteration left, in order: each of them keeps a record of that block from
 /// ageing (§5).
-fn contributions(evidence: &Evidence, blocks: u32) -> (HashMap<Key, Left, Quick>, HashMap<Key, Vec<i64>, Quick>) {
+fn contributions(evidence: &Evidence, blocks: u32) -> (ByBlock<Left>, ByBlock<Vec<i64>>) {
     let sent = &evidence.sent;
-    let (mut left, mut touched): (HashMap<Key, Left, Quick>, HashMap<Key, Vec<i64>, Quick>) = Default::default();
+    let (mut left, mut touched) = (ByBlock::default(), ByBlock::<Vec<i64>>::default());
     for (row, (packet, t)) in sent.packet.iter().zip(&sent.sent_ps).enumerate() {
         let Some(t) = *t else { continue };
         let (job, seq) = (evidence.cluster(packet.worker()), packet.seq());
@@ -155,7 +156,7 @@ fn contributions(evidence: &Evidence, blocks: u32) -> (HashMap<Key, Left, Quick>
     // From the last iteration to the first one.
     let mut all: Vec<_> = left.iter_mut().collect();
     all.sort_unstable_by_key(|(key, _)| Reverse(**key));
-    let mut later: HashMap<Key, i64, Quick> = HashMap::default();
+    let mut later: ByBlock<i64> = HashMap::default();
     for ((job, seq), own) in all {
         let first = later.entry((*job, seq % blocks)).or_insert(i64::MAX);
         own.later_ps = *first;
