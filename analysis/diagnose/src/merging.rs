@@ -580,7 +580,8 @@ mod tests {
     /// With constant gaps a worker whose mate sends when its updates have left is never merged, and those of the other cluster are.
     #[test]
     fn workers_that_never_meet_a_mate_are_rightly_alone() {
-        assert_eq!(causes_of("", 10), [("worker_not_merged", Certainty::Certain)]);
+        // All packets of the other cluster hold several, so none of one update is there to compare with.
+        assert_eq!(causes_of("", 10), [("worker_not_merged", Certainty::Possible)]);
         assert_eq!(causes_of("", 45), []);
     }
 
