@@ -620,7 +620,7 @@ mod tests {
     #[test]
     fn what_reaches_a_host_without_its_workers_is_unmatched() {
         let text = "[workload]\nkind = \"sparse\"\nmodel = \"custom\"\nparameters = 1000\nhot = 50\nhot_share = 0.6\n\
-            curve = \"zipf\"\npairs = 50\nworkers = 2\njobs = 2\niterations = 3\n";
+            curve = \"zipf\"\npairs = 5\nworkers = 2\njobs = 2\niterations = 3\n";
         let source = workload::open(&mut Document::parse(text, "test").unwrap(), Seed(1)).unwrap().source;
         // Node n has worker n - 1: the first two are of job 0.
         let facts = Facts { external: true, ..Facts::of_test(&LibraKind, source.population().clone()) };
