@@ -2,13 +2,13 @@
 //! merged into one run whose balance closes. Tests that need interfaces run in network namespaces that they make and
 //! remove; if that is not permitted, they print SKIPPED and the reason.
 
-use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
+use std::path::Path;
+use std::process::Command;
 
 use crate::support::loopback::addresses;
 use crate::support::netns::Net;
 use crate::support::serving::Serving;
-use crate::support::wired::is_whole;
+use crate::support::wired::{in_parts, pktgen, said};
 use pktgen_records::analyze_run;
 use pktgen_testing::{Need, skip, undisturbed};
 use pktgen_wire::pcap::{Form, Reader, Writer, WriterOptions};
@@ -21,54 +21,12 @@ fn config() -> String {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../configs/olaf/table1-wires.toml").display().to_string()
 }
 
-/// Returns a pktgen command with the prefix `before` and with settings.
-fn pktgen(before: &[String], words: &[&str], set: &[String]) -> Command {
-    let binary = env!("CARGO_BIN_EXE_pktgen").to_owned();
-    let mut all = before.iter().chain([&binary]);
-    let mut command = Command::new(all.next().expect("a program"));
-    command.args(all).args(words).args(set.iter().flat_map(|set| ["--set", set]));
-    command
-}
-
-/// Starts a serving part and waits until it is ready.
-fn serving(before: &[String], what: &str, out: &Path, set: &[String], idle: &str) -> Serving {
-    let out = out.display().to_string();
-    let words = [what, &config(), "--run", RUN, "--out", &out, "--idle", idle, "--for", "300s"];
-    Serving::start(pktgen(before, &words, set), what)
-}
-
 fn signal(pid: u32, name: &str) {
     assert!(Command::new("kill").args([name, &pid.to_string()]).status().expect("kill runs").success());
 }
 
 fn manifest(dir: &Path) -> Value {
     serde_json::from_slice(&std::fs::read(dir.join("manifest.json")).expect("a manifest")).expect("JSON")
-}
-
-fn said(output: &Output) -> String {
-    format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr))
-}
-
-/// Runs the three parts and joins them. Returns the folder of the whole run; none if the machine disturbed it.
-fn whole(folder: &Path, spaces: [&[String]; 3], set: &[String]) -> Option<PathBuf> {
-    let dirs = ["workers", "device", "server", "whole"].map(|name| folder.join(name));
-    let server = serving(spaces[2], "capture", &dirs[2], set, "3s");
-    let device = serving(spaces[1], "target", &dirs[1], set, "3s");
-    let out = dirs[0].display().to_string();
-    let words = ["-q", "replay", &config(), "--role", "workers", "--run", RUN, "--out", &out];
-    let output = pktgen(spaces[0], &words, set).output().expect("it runs");
-    assert!(matches!(output.status.code(), Some(0 | 1)), "{set:?}: {}", said(&output));
-    let ended = (output.status.code(), device.end(), server.end());
-    let texts = dirs.each_ref().map(|dir| dir.display().to_string());
-    let output = pktgen(&[], &["-q", "merge", &texts[2], &texts[0], &texts[1], "-o", &texts[3]], &[]).output();
-    let output = output.expect("it runs");
-    assert!(matches!(output.status.code(), Some(0 | 1)), "{set:?}: {}", said(&output));
-    if !is_whole(&manifest(&dirs[3])) {
-        return None;
-    }
-    assert_eq!((ended, output.status.code()), ((Some(0), 0, 0), Some(0)), "{set:?}: {}", said(&output));
-    assert!(dirs[3].join("lateness.hlog").exists());
-    Some(dirs[3].clone())
 }
 
 /// Returns the loss of a merged run, after checking that it is sound.
@@ -93,19 +51,20 @@ fn parts_in_processes_of_their_own_join_into_a_run_that_closes() {
     let virtual_time = folder.path().join("virtual");
     let out = virtual_time.display().to_string();
     let words = ["-q", "replay", &config(), "--no-report", "--out", &out];
-    let set =
-        ["sweep.seeds=\"1\"", "sweep.axes.topology.rate=[\"40Mbps\"]", "transport.kind=virtual"].map(str::to_owned);
+    let set = ["sweep.seeds=\"1\"", "sweep.axes.topology.rate=[\"40Mbps\"]", "transport.kind=virtual"];
     assert!(pktgen(&[], &words, &set).output().expect("it runs").status.success());
     let expected = loss(&virtual_time.join(RUN));
-    let agrees = |kind: &str, spaces: [&[String]; 3], set: &[String]| {
+    let agrees = |kind: &str, spaces: &[Vec<String>], set: &[&str]| {
         // A pause of the machine may disturb a run, which is then repeated; every run must be sound.
         undisturbed(&format!("losses in parts over {kind} are those of virtual time"), |i| {
-            let whole = whole(&folder.path().join(format!("{kind}-{i}")), spaces, set)?;
+            let own = folder.path().join(format!("{kind}-{i}"));
+            let whole = in_parts(&own, spaces, &[&config(), "--run", RUN], set)?;
+            assert!(whole.join("lateness.hlog").exists(), "{set:?}");
             ((loss(&whole) - expected).abs() < 0.10).then_some(whole)
         })
     };
-    let set = ["transport.kind=udp".to_owned(), addresses(4), "transport.stamps=kernel".to_owned()];
-    if let Some(udp) = agrees("udp", [&[], &[], &[]], &set) {
+    let set = ["transport.kind=udp", &addresses(4), "transport.stamps=kernel"];
+    if let Some(udp) = agrees("udp", &[vec![], vec![], vec![]], &set) {
         delayed(&udp);
         of_two_executions(folder.path(), udp.parent().expect("its folder"));
     }
@@ -115,8 +74,7 @@ fn parts_in_processes_of_their_own_join_into_a_run_that_closes() {
         Ok(net) => {
             let spaces = ["w", "d", "s"].map(|space| net.inside(space));
             for kind in ["af_packet", "af_xdp", "xdp_live"] {
-                let set = [format!("transport.kind={kind}"), FOUR.to_owned()];
-                agrees(kind, [&spaces[0], &spaces[1], &spaces[2]], &set);
+                agrees(kind, &spaces, &[&format!("transport.kind={kind}"), FOUR]);
             }
             killed(&net, folder.path());
         }
@@ -140,9 +98,9 @@ fn delayed(whole: &Path) {
 fn of_two_executions(folder: &Path, one: &Path) {
     let part = |dir: &Path, name: &str| dir.join(name).display().to_string();
     let two = &folder.join("again");
-    let set = ["transport.kind=udp".to_owned(), addresses(4)];
     // Its parts are there, whatever the machine did.
-    let _ = whole(two, [&[], &[], &[]], &set);
+    let set = ["transport.kind=udp", &addresses(4)];
+    let _ = in_parts(two, &[vec![], vec![], vec![]], &[&config(), "--run", RUN], &set);
     let words = ["merge", &part(one, "workers"), &part(two, "device"), &part(two, "server"), "-o", &part(two, "mixed")];
     let output = pktgen(&[], &words, &[]).output().expect("it runs");
     assert!(
@@ -154,13 +112,17 @@ fn of_two_executions(folder: &Path, one: &Path) {
 
 /// A device has no privileges while it runs, and its XDP programs are removed however it ends.
 fn killed(net: &Net, folder: &Path) {
-    let set = ["transport.kind=af_xdp".to_owned(), FOUR.to_owned()];
     let inside = net.inside("d");
+    let serving = |name: &str| {
+        let out = folder.join(name).display().to_string();
+        let words = ["target", &config(), "--run", RUN, "--out", &out, "--idle", "60s", "--for", "300s"];
+        Serving::start(pktgen(&inside, &words, &["transport.kind=af_xdp", FOUR]), "target")
+    };
     let link = || {
         let output = Command::new("ip").args(["-n", &inside[3], "-d", "link", "show", "d0"]).output().expect("ip runs");
         String::from_utf8_lossy(&output.stdout).into_owned()
     };
-    let device = serving(&inside, "target", &folder.join("killed"), &set, "60s");
+    let device = serving("killed");
     assert!(link().contains("xdp"), "{}", link());
     let mut threads = 0;
     for task in std::fs::read_dir(format!("/proc/{}/task", device.pid())).expect("a process") {
@@ -175,7 +137,7 @@ fn killed(net: &Net, folder: &Path) {
     assert!(!link().contains("xdp"), "{}", link());
     assert_eq!(manifest(&folder.join("killed"))["state"], "running");
     // The same device again: nothing blocks it; this time it ends on request.
-    let device = serving(&inside, "target", &folder.join("asked"), &set, "60s");
+    let device = serving("asked");
     signal(device.pid(), "-INT");
     assert_eq!(device.end(), 0);
     let manifest = manifest(&folder.join("asked"));
@@ -191,7 +153,7 @@ fn roles_one_after_the_other_on_capture_files_come_to_the_same_every_time() {
         std::fs::create_dir(&dir).expect("a folder");
         let file = |name: &str| dir.join(format!("{name}.{form}")).display().to_string();
         let files = format!("transport.files=[\"{}\",\"{}\"]", file("workers"), file("server"));
-        let set = ["transport.kind=pcap".to_owned(), files];
+        let set = ["transport.kind=pcap", &files];
         let out = |name: &str| dir.join(name).display().to_string();
         for words in [
             vec!["-q", "replay", &config(), "--role", "workers", "--run", RUN, "--out", &out("a")],
@@ -216,18 +178,15 @@ fn roles_one_after_the_other_on_capture_files_come_to_the_same_every_time() {
 fn parts_of_a_trace_that_was_changed_are_not_joined() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let at = |name: &str| folder.path().join(name).display().to_string();
-    let runs = |words: &[&str], set: &[String]| {
+    let runs = |words: &[&str], set: &[&str]| {
         let output = pktgen(&[], words, set).output().expect("it runs");
         assert!(output.status.success(), "{words:?}: {}", said(&output));
     };
     for (name, seed) in [("t.parquet", "1"), ("other.parquet", "9")] {
         runs(&["-q", "trace", "synth", &config(), "-o", &at(name), "--seed", seed], &[]);
     }
-    let set = [
-        "transport.kind=pcap".to_owned(),
-        format!("transport.files=[\"{}\",\"{}\"]", at("w.pcapng"), at("s.pcapng")),
-        format!("workload.trace={}", at("t.parquet")),
-    ];
+    let files = format!("transport.files=[\"{}\",\"{}\"]", at("w.pcapng"), at("s.pcapng"));
+    let set = ["transport.kind=pcap", &files, &format!("workload.trace={}", at("t.parquet"))];
     runs(&["-q", "replay", &config(), "--role", "workers", "--run", RUN, "--out", &at("a")], &set);
     runs(&["-q", "target", &config(), "--run", RUN, "--out", &at("b")], &set);
     runs(&["-q", "capture", &config(), "--run", RUN, "--out", &at("c")], &set);
@@ -460,12 +419,12 @@ fn parts_that_do_not_belong_together_are_refused() {
         let file = format!("transport.files=[\"{}.pcapng\",\"\"]", out(name));
         let run = format!("Olaf,rate=40Mbps,seed={seed}");
         let words = ["-q", "replay", &config(), "--role", "workers", "--run", &run, "--out", &out(name)];
-        let output = pktgen(&[], &words, &["transport.kind=pcap".to_owned(), file]).output().expect("it runs");
+        let output = pktgen(&[], &words, &["transport.kind=pcap", &file]).output().expect("it runs");
         assert!(output.status.success(), "{}", said(&output));
     }
     let file = format!("transport.files=[\"{}.pcapng\",\"{}.pcapng\"]", out("one"), out("up"));
     let words = ["-q", "target", &config(), "--run", RUN, "--out", &out("device")];
-    assert!(pktgen(&[], &words, &["transport.kind=pcap".to_owned(), file]).output().expect("it runs").status.success());
+    assert!(pktgen(&[], &words, &["transport.kind=pcap", &file]).output().expect("it runs").status.success());
     let refused = |words: &[&str], part: &str| {
         let output = pktgen(&[], words, &[]).output().expect("it runs");
         assert_eq!(output.status.code(), Some(2), "{}", said(&output));

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use crate::support::netns::Net;
 use crate::support::wired;
-use crate::support::wired::{config, is_whole, manifest, number, pktgen, replay, said, serving};
+use crate::support::wired::{config, in_parts, is_whole, manifest, number, pktgen, replay, said, serving};
 use pktgen_testing::{Need, skip, undisturbed};
 use serde_json::Value;
 
@@ -129,27 +129,11 @@ fn what_is_lost_copied_or_overtaken_is_summed_once() {
     }
 }
 
-/// Runs the three parts and joins them. Returns the folder of the whole run; none if the machine disturbed it.
-fn whole(folder: &Path, spaces: [&[String]; 3], set: &[&str]) -> Option<PathBuf> {
-    let dirs = ["workers", "device", "server", "whole"].map(|name| folder.join(name));
-    let texts = dirs.each_ref().map(|dir| dir.display().to_string());
-    let server = serving(spaces[2], "capture", "libra", &dirs[2], set);
-    let device = serving(spaces[1], "target", "libra", &dirs[1], set);
-    let words = ["-q", "replay", &config("libra"), "--role", "workers", "--out", &texts[0]];
-    let output = pktgen(spaces[0], &words, set).output().expect("it runs");
-    assert!(matches!(output.status.code(), Some(0 | 1)), "{set:?}: {}", said(&output));
-    let ended = (output.status.code(), device.end(), server.end());
-    let output = pktgen(&[], &["-q", "merge", &texts[1], &texts[2], &texts[0], "-o", &texts[3]], &[]).output();
-    let output = output.expect("it runs");
-    assert!(matches!(output.status.code(), Some(0 | 1)), "{set:?}: {}", said(&output));
-    if !is_whole(&manifest(&dirs[3])) {
-        return None;
-    }
-    assert_eq!((ended, output.status.code()), ((Some(0), 0, 0), Some(0)), "{set:?}: {}", said(&output));
-    let two = folder.join("two").display().to_string();
-    let output = pktgen(&[], &["merge", &texts[1], &texts[0], "-o", &two], &[]).output().expect("it runs");
+/// Checks that workers and device are not joined without the server, which has sums of its own.
+fn needs_the_server(folder: &Path) {
+    let [device, workers, two] = ["device", "workers", "two"].map(|name| folder.join(name).display().to_string());
+    let output = pktgen(&[], &["merge", &device, &workers, "-o", &two], &[]).output().expect("it runs");
     assert!(!output.status.success() && said(&output).contains("the server part is missing"), "{}", said(&output));
-    Some(dirs[3].clone())
 }
 
 /// The same parts as if each had been on a host of its own, with a clock that is some time ahead of the workers'.
@@ -178,17 +162,18 @@ fn workers_device_and_server_in_processes_of_their_own_are_a_whole_run() {
         Err(why) => skip(Need::Netns, "af_packet and af_xdp between namespaces", why),
         Ok(net) => {
             let spaces = ["w", "d", "s"].map(|space| net.inside(space));
-            let spaces = [&spaces[0][..], &spaces[1][..], &spaces[2][..]];
             for set in [["transport.kind=af_packet", FOUR, "capture.pcap=true"], ["transport.kind=af_xdp", FOUR, ASYNC]]
             {
                 let dir = undisturbed(&format!("sparse training in parts, {set:?}"), |i| {
-                    whole(&folder.path().join(format!("{}-{i}", set[0])), spaces, &set)
+                    in_parts(&folder.path().join(format!("{}-{i}", set[0])), &spaces, &[&config("libra")], &set)
                 });
                 let Some(dir) = dir else { continue };
+                let parts = dir.parent().expect("its folder");
+                needs_the_server(parts);
                 let manifest = manifest(&dir);
                 is_exact(set[0], &manifest);
                 assert_eq!(manifest.get("part"), None, "a whole run");
-                let apart = wired::manifest(&of_several_hosts(dir.parent().expect("its folder")));
+                let apart = wired::manifest(&of_several_hosts(parts));
                 is_exact("clocks that differ", &apart);
                 assert_eq!(apart["balance"], manifest["balance"]);
                 // The parts of a sum reached workers, what is cold the server: both are in the records.
@@ -211,7 +196,8 @@ fn workers_device_and_server_in_processes_of_their_own_are_a_whole_run() {
 /// Runs the switch in a separate process, unknown to workers and server; returns the manifest of their run.
 fn black_box(net: &Net, folder: &Path, device: &[&str], workers: &[&str]) -> Value {
     let wire = ["transport.kind=af_packet", FOUR];
-    let device = serving(&net.inside("d"), "target", "libra", &folder.join("device"), &[&wire, device].concat());
+    let set = [&wire, device].concat();
+    let device = serving(&net.inside("d"), "target", &[&config("libra")], &folder.join("device"), &set);
     let external = ["target.kind=external", "target.profile=generic", "target.probe_timeout=60s"];
     let out = folder.join("out");
     let output = replay(&net.inside("h"), "libra", &out, &[&wire[..], &external, workers].concat());

@@ -1,11 +1,10 @@
 //! Strict layouts on wires: nothing of ours in any frame, and the account closes all the same. Packet sockets run on veth
 //! pairs in network namespaces that the test makes and removes; where it may not, it says SKIPPED and why.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use crate::support::netns::Net;
-use crate::support::serving::Serving;
-use crate::support::wired::{config, datagrams, is_whole, manifest, number, pktgen, replay, said, trained};
+use crate::support::wired::{config, datagrams, in_parts, is_whole, manifest, number, pktgen, replay, said, trained};
 use pktgen_olaf::strict::{Ack, PORT, UPDATE_HEAD, Update};
 use pktgen_switchml::format as switchml;
 use pktgen_testing::{Need, skip, undisturbed};
@@ -109,13 +108,6 @@ fn updates_without_our_header_are_accounted_for() {
     }
 }
 
-/// Starts a serving part and waits until it is ready.
-fn serve(before: &[String], part: &str, out: &Path, set: &[&str]) -> Serving {
-    let text = out.display().to_string();
-    let words = [part, &olaf(), "--run", OLAF, "--out", &text, "--idle", "3s", "--for", "300s"];
-    Serving::start(pktgen(before, &words, set), part)
-}
-
 #[test]
 fn a_device_in_a_process_of_its_own_needs_no_header_of_ours() {
     let cables = [(("w", "w0"), ("d", "d0")), (("d", "d1"), ("s", "s0"))];
@@ -124,26 +116,14 @@ fn a_device_in_a_process_of_its_own_needs_no_header_of_ours() {
         Ok(net) => net,
     };
     let folder = tempfile::tempdir().expect("a temporary folder");
-    let set = ["transport.kind=af_packet", FOUR, STRICT];
+    let spaces = ["w", "d", "s"].map(|space| net.inside(space));
+    let set = ["transport.kind=af_packet", FOUR, STRICT, "capture.pcap=true"];
     undisturbed("strict updates in parts", |i| {
-        let name = |name: &str| folder.path().join(format!("{name}-{i}"));
-        let dirs: [PathBuf; 4] = ["workers", "device", "server", "whole"].map(name);
-        let texts = dirs.each_ref().map(|dir| dir.display().to_string());
-        let server = serve(&net.inside("s"), "capture", &dirs[2], &[&set[..], &["capture.pcap=true"]].concat());
-        let device = serve(&net.inside("d"), "target", &dirs[1], &set);
-        let words = ["-q", "replay", &olaf(), "--role", "workers", "--run", OLAF, "--out", &texts[0]];
-        let output = pktgen(&net.inside("w"), &words, &set).output().expect("it runs");
-        assert!(matches!(output.status.code(), Some(0 | 1)), "{}", said(&output));
-        let ended = (output.status.code(), device.end(), server.end());
-        let words = ["-q", "merge", &texts[0], &texts[1], &texts[2], "-o", &texts[3]];
-        let output = pktgen(&[], &words, &[]).output().expect("it runs");
-        assert!(matches!(output.status.code(), Some(0 | 1)), "{}", said(&output));
-        let manifest = manifest(&dirs[3]);
-        is_whole(&manifest).then(|| {
-            assert_eq!((ended, output.status.code()), ((Some(0), 0, 0), Some(0)), "{}", said(&output));
-            is_settled("parts", &manifest);
-            strict_updates(&dirs[2].join("capture.pcapng"));
-        })
+        let own = folder.path().join(i.to_string());
+        let whole = in_parts(&own, &spaces, &[&olaf(), "--run", OLAF], &set)?;
+        is_settled("parts", &manifest(&whole));
+        strict_updates(&own.join("server/capture.pcapng"));
+        Some(())
     });
 }
 

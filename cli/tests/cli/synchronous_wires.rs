@@ -2,11 +2,11 @@
 //! this host. Packet sockets run on a veth pair in network namespaces that the test makes and removes; where it may not,
 //! it says SKIPPED and why.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use crate::support::loopback::addresses;
 use crate::support::netns::Net;
-use crate::support::wired::{config, is_whole, lead, manifest, number, pktgen, replay, said, serving};
+use crate::support::wired::{config, in_parts, is_whole, lead, manifest, number, pktgen, replay, said};
 use pktgen_testing::{Need, skip, undisturbed};
 use serde_json::Value;
 
@@ -203,36 +203,17 @@ fn recovery_ms(dir: &Path) -> (f64, f64) {
     (of(0), of(1))
 }
 
-/// Runs the two parts and joins them. Returns the folder of the whole run; none if the machine disturbed it.
-fn whole(folder: &Path, spaces: [&[String]; 2], name: &str, set: &[&str]) -> Option<PathBuf> {
-    let dirs = ["workers", "device", "whole"].map(|name| folder.join(name));
-    let texts = dirs.each_ref().map(|dir| dir.display().to_string());
-    let device = serving(spaces[1], "target", name, &dirs[1], set);
-    let words = ["-q", "replay", &config(name), "--role", "workers", "--out", &texts[0]];
-    let output = pktgen(spaces[0], &words, set).output().expect("it runs");
-    assert!(matches!(output.status.code(), Some(0 | 1)), "{set:?}: {}", said(&output));
-    let ended = (output.status.code(), device.end());
-    let output = pktgen(&[], &["-q", "merge", &texts[1], &texts[0], "-o", &texts[2]], &[]).output();
-    let output = output.expect("it runs");
-    assert!(matches!(output.status.code(), Some(0 | 1)), "{set:?}: {}", said(&output));
-    let manifest = manifest(&dirs[2]);
-    if !is_whole(&manifest) {
-        return None;
-    }
-    assert_eq!((ended, output.status.code()), ((Some(0), 0), Some(0)), "{set:?}: {}", said(&output));
-    let degraded = manifest["counters"]["device"]["degraded"].as_u64().unwrap_or(0);
-    (degraded == 0).then(|| dirs[2].clone())
-}
-
 #[test]
 fn workers_and_device_in_processes_of_their_own_are_a_whole_run() {
     let folder = tempfile::tempdir().expect("a temporary folder");
-    let run = |what: &str, spaces: [&[String]; 2], name: &str, set: &[&str]| {
-        let dir = undisturbed(&format!("training in parts, {what}"), |i| {
-            whole(&folder.path().join(format!("{what}-{i}")), spaces, name, set)
+    let run = |what: &str, spaces: &[Vec<String>], name: &str, set: &[&str]| {
+        let found = undisturbed(&format!("training in parts, {what}"), |i| {
+            let dir = in_parts(&folder.path().join(format!("{what}-{i}")), spaces, &[&config(name)], set)?;
+            let manifest = manifest(&dir);
+            let degraded = manifest["counters"]["device"]["degraded"].as_u64().unwrap_or(0);
+            (degraded == 0).then_some((dir, manifest))
         });
-        let Some(dir) = dir else { return };
-        let manifest = manifest(&dir);
+        let Some((dir, manifest)) = found else { return };
         is_complete(what, &manifest);
         assert_eq!(manifest.get("part"), None, "a whole run");
         for file in ["iterations.parquet", "results.parquet", "received.parquet", "lateness.hlog"] {
@@ -241,7 +222,7 @@ fn workers_and_device_in_processes_of_their_own_are_a_whole_run() {
         let output = pktgen(&[], &["-q", "report", &dir.display().to_string()], &[]).output().expect("it runs");
         assert!(output.status.success(), "{what}: {}", said(&output));
     };
-    run("udp", [&[], &[]], "trio-ml", &["transport.kind=udp", &addresses(2)]);
+    run("udp", &[vec![], vec![]], "trio-ml", &["transport.kind=udp", &addresses(2)]);
     refused_parts(folder.path());
     match Net::make("roundparts", &["w", "d"], &[(("w", "w0"), ("d", "d0"))]) {
         Err(why) => skip(Need::Netns, "af_packet and af_xdp between namespaces", why),
@@ -249,9 +230,8 @@ fn workers_and_device_in_processes_of_their_own_are_a_whole_run() {
             net.set_mtu("w", "w0", MTU);
             net.set_mtu("d", "d0", MTU);
             let spaces = ["w", "d"].map(|space| net.inside(space));
-            let spaces = [&spaces[0][..], &spaces[1][..]];
-            run("af_packet", spaces, "trio-ml", &["transport.kind=af_packet", TWO]);
-            run("af_xdp", spaces, "switchml", &["transport.kind=af_xdp", TWO]);
+            run("af_packet", &spaces, "trio-ml", &["transport.kind=af_packet", TWO]);
+            run("af_xdp", &spaces, "switchml", &["transport.kind=af_xdp", TWO]);
         }
     }
 }

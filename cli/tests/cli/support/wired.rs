@@ -1,6 +1,6 @@
 //! Code shared by the tests of training on wires: experiments of `configs/wires`, run by the binary.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
 use pktgen_records::{Analysis, Options};
@@ -53,10 +53,36 @@ pub fn replay(before: &[String], name: &str, out: &Path, set: &[&str]) -> Output
     pktgen(before, &words, set).output().expect("it runs")
 }
 
-/// A part that serves, `"target"` or `"capture"`, ready.
-pub fn serving(before: &[String], part: &str, name: &str, out: &Path, set: &[&str]) -> Serving {
-    let words = [part, &config(name), "--out", &out.display().to_string(), "--idle", "3s", "--for", "300s"];
+/// A part of an experiment that serves, `"target"` or `"capture"`, ready.
+pub fn serving(before: &[String], part: &str, experiment: &[&str], out: &Path, set: &[&str]) -> Serving {
+    let out = out.display().to_string();
+    let words = [&[part], experiment, &["--out", &out, "--idle", "3s", "--for", "300s"]].concat();
     Serving::start(pktgen(before, &words, set), part)
+}
+
+/// Runs the parts of an experiment, its file and `--run` of a sweep, and joins them: workers, device and, with a third space, server.
+/// Returns the folder of the whole run, which is beside theirs; none if the machine disturbed it.
+pub fn in_parts(folder: &Path, spaces: &[Vec<String>], experiment: &[&str], set: &[&str]) -> Option<PathBuf> {
+    let names = &["workers", "device", "server"][..spaces.len()];
+    let dirs: Vec<PathBuf> = names.iter().map(|name| folder.join(name)).collect();
+    // Each part is ready before the one that sends to it starts.
+    let others = ["target", "capture"].into_iter().zip(&spaces[1..]).zip(&dirs[1..]).rev();
+    let others: Vec<Serving> = others.map(|((part, space), dir)| serving(space, part, experiment, dir, set)).collect();
+    let out = dirs[0].display().to_string();
+    let words = [&["-q", "replay"], experiment, &["--role", "workers", "--out", &out]].concat();
+    let workers = pktgen(&spaces[0], &words, set).output().expect("it runs");
+    assert!(matches!(workers.status.code(), Some(0 | 1)), "{set:?}: {}", said(&workers));
+    let ended: Vec<i32> = others.into_iter().map(Serving::end).collect();
+    let whole = folder.join("whole");
+    // In an order that is not theirs.
+    let mut merge = pktgen(&[], &["-q", "merge", "-o", &whole.display().to_string()], &[]);
+    let merged = merge.args(dirs.iter().rev()).output().expect("it runs");
+    assert!(matches!(merged.status.code(), Some(0 | 1)), "{set:?}: {}", said(&merged));
+    is_whole(&manifest(&whole)).then(|| {
+        let all = workers.status.success() && ended.iter().all(|code| *code == 0) && merged.status.success();
+        assert!(all, "{set:?}: {:?}, {ended:?}: {}", workers.status, said(&merged));
+        whole
+    })
 }
 
 /// Datagrams of a capture, none of which is cut.
