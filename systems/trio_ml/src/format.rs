@@ -25,10 +25,8 @@ pub const PORT: u16 = 12000;
 pub const HEADER: usize = Header::BYTES;
 /// Maximum number of gradients in a packet: the field allows 4095, a jumbo frame 2245.
 pub const ELEMENTS_MAX: u16 = ((FRAME_MAX - HEAD - HEADER) / 4) as u16;
-/// Ethernet pads shorter frames to this length.
-pub const FRAME_MIN: usize = ETHERNET_MIN;
-/// The same for payloads.
-const PADDED: usize = FRAME_MIN - HEAD;
+/// Ethernet pads shorter payloads to this length.
+const PADDED: usize = ETHERNET_MIN - HEAD;
 
 /// `age_op` of a block that did not time out (§5).
 pub const AGE_NONE: u8 = 0;

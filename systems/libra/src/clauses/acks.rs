@@ -6,7 +6,7 @@ use super::switch::{Answer, Switch, with_switch};
 use crate::format::HEADER;
 use pktgen_engine::clause::checks::{headers_fit, same};
 use pktgen_engine::clause::{Clause, ProbeResult};
-use pktgen_wire::wire::frame::set_udp_checksum;
+use pktgen_wire::wire::frame::{ETHERNET_MIN, set_udp_checksum};
 
 pub(super) static CLAUSES: &[Clause] = &[
     Clause {
@@ -64,8 +64,9 @@ fn acks(switch: &mut Switch) -> ProbeResult<()> {
         answers.extend(switch.acked(&[(rank, push.header)])?);
     }
     switch.finish_all()?;
-    let long = answers.iter().find(|answer| answer.frame.bytes.len() > 60);
-    long.map_or(Ok(()), |answer| same(&"an ack", "bytes of the frame, padding included", 60, answer.frame.bytes.len()))
+    let long = answers.iter().find(|answer| answer.frame.bytes.len() > ETHERNET_MIN);
+    let Some(len) = long.map(|answer| answer.frame.bytes.len()) else { return Ok(()) };
+    same(&"an ack", "bytes of the frame, padding included", ETHERNET_MIN, len)
 }
 
 fn ends(switch: &mut Switch) -> ProbeResult<()> {

@@ -6,7 +6,7 @@ use super::results::reach_all;
 use super::switch::{Pairs, Push, Switch, bytes_of, with_switch};
 use crate::format::{HEADER, HOT_PAIR, HOT_PAIRS, Header, Kind, PORT, WORKER_PORT};
 use pktgen_engine::clause::{Clause, ClauseBreach, ProbeFrame, ProbeGround, ProbeResult, checks};
-use pktgen_wire::wire::frame::{HEAD, SERVER_IP, Template, refit, worker_ip};
+use pktgen_wire::wire::frame::{ETHERNET_MIN, HEAD, SERVER_IP, Template, refit, worker_ip};
 
 const ORACLE: &str = "no ack and no other packet to a worker; the sums of the right pushes";
 
@@ -341,7 +341,7 @@ fn back(switch: &mut Switch) -> ProbeResult<()> {
         let (kind, bytes) =
             if number % 2 == 0 { (Kind::Ack, 0) } else { (Kind::Result, 12 * (1 + switch.probe.below(HOT_PAIRS))) };
         let len = HEAD + HEADER + bytes;
-        let mut frame = vec![0; len.max(60)];
+        let mut frame = vec![0; len.max(ETHERNET_MIN)];
         Template::new((SERVER_IP, PORT), (worker_ip(worker), WORKER_PORT), len).emit(&mut frame);
         let seq = cold_number(switch);
         Header { kind, attempt: 0, job: switch.job as u8, seq }.emit(&mut frame[HEAD..]);

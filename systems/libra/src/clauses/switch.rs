@@ -11,15 +11,13 @@ use pktgen_core::units::Span;
 use pktgen_engine::clause::checks::{dotted, reaches, same};
 use pktgen_engine::clause::{ClauseBreach, ClauseProbe, ProbeFrame, ProbeGround, ProbeResult, ProbeStop};
 use pktgen_engine::target::sparse::Adder;
-use pktgen_wire::wire::frame::{Datagram, HEAD, Ip, SERVER_IP, Template, group_ip, worker_ip};
+use pktgen_wire::wire::frame::{Datagram, ETHERNET_MIN, HEAD, Ip, SERVER_IP, Template, group_ip, worker_ip};
 use pktgen_workload::addition::AdditionError;
 
 use crate::format::{
     HEADER, HOT_PAIR, HOT_PAIRS, Header, Kind, PORT, ResultHead, WORKER_PORT, emit_hot, hot_pairs, pairs,
 };
 
-/// Length of Ethernet's shortest frame.
-const FRAME_MIN: usize = 60;
 /// Number of parameters that most clauses push; they do not apply to experiments with less than two more hot ones.
 pub(super) const PARAMETERS: u32 = 64;
 /// Keys in a probe's memory besides the next number of each worker.
@@ -190,7 +188,7 @@ impl<'p, 'a> Switch<'p, 'a> {
     /// Does the same from another address or to another port.
     pub(super) fn frame_from(&self, from: (Ip, u16), port: u16, header: &Header, rest: &[u8]) -> Vec<u8> {
         let len = HEAD + HEADER + rest.len();
-        let mut frame = vec![0; len.max(FRAME_MIN)];
+        let mut frame = vec![0; len.max(ETHERNET_MIN)];
         Template::new(from, (SERVER_IP, port), len).emit(&mut frame);
         header.emit(&mut frame[HEAD..]);
         frame[HEAD + HEADER..len].copy_from_slice(rest);

@@ -14,7 +14,7 @@ use pktgen_core::time::{NEVER, NS, Time};
 use pktgen_switchml::format as switchml;
 use pktgen_trio_ml::format as trio_ml;
 use pktgen_wire::wire::frame::{
-    Datagram, HEAD, SERVER_IP, group_ip, has_udp_checksum, source_ip, target_ip, worker_ip,
+    Datagram, ETHERNET_MIN, HEAD, SERVER_IP, group_ip, has_udp_checksum, source_ip, target_ip, worker_ip,
 };
 use pktgen_workload::dense::Dense;
 use proptest::prelude::*;
@@ -246,7 +246,7 @@ impl World {
             let datagram = Datagram::parse(bytes).unwrap().payload;
             assert_eq!(datagram.len(), trio_ml::HEADER + own * 4, "padding is behind the datagram");
             let padding = &payload[trio_ml::HEADER + own * 4..];
-            assert!(bytes.len() >= trio_ml::FRAME_MIN && padding.iter().all(|byte| *byte == 0), "{bytes:?}");
+            assert!(bytes.len() >= ETHERNET_MIN && padding.iter().all(|byte| *byte == 0), "{bytes:?}");
             (trio_ml::values(payload, &header), own)
         } else {
             let header = switchml::Header {

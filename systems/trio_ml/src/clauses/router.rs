@@ -10,10 +10,10 @@ use pktgen_core::time::{MS, Time, US};
 use pktgen_core::units::Span;
 use pktgen_engine::clause::checks::{number16, one_copy_each, same, same_sums, wrapping_sum};
 use pktgen_engine::clause::{ClauseBreach, ClauseProbe, ProbeFrame, ProbeGround, ProbeResult, ProbeStop};
-use pktgen_wire::wire::frame::{Datagram, HEAD, Ip, SERVER_IP, Template, group_ip, source_ip, worker_ip};
+use pktgen_wire::wire::frame::{Datagram, ETHERNET_MIN, HEAD, Ip, SERVER_IP, Template, group_ip, source_ip, worker_ip};
 use pktgen_wire::wire::integers::emit_values;
 
-use crate::format::{AGED, FRAME_MIN, HEADER, Header, PORT, STRAGGLER, frame_bytes, values};
+use crate::format::{AGED, HEADER, Header, PORT, STRAGGLER, frame_bytes, values};
 
 /// Number of blocks that time out together.
 pub(super) const BLOCKS: usize = 16;
@@ -189,7 +189,7 @@ impl<'p, 'a> Router<'p, 'a> {
     /// Returns a contribution with this header as a frame of the n-th worker.
     pub(super) fn frame_with(&self, n: usize, header: &Header, part: &[i32]) -> Vec<u8> {
         let len = frame_bytes(part.len() as u16);
-        let mut frame = vec![0; len.max(FRAME_MIN)];
+        let mut frame = vec![0; len.max(ETHERNET_MIN)];
         Template::new((worker_ip(self.workers[n]), PORT), (SERVER_IP, PORT), len).emit(&mut frame);
         header.emit(&mut frame[HEAD..]);
         emit_values(part, &mut frame[HEAD + HEADER..len]);

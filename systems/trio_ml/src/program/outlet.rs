@@ -1,10 +1,10 @@
 //! Output of the program: Results up or down (Trio §4, "Result packet"), notifications of stragglers (§5).
 
-use crate::format::{AGE_NONE, AGED, FRAME_MIN, HEADER, Header, PORT, STRAGGLER, frame_bytes};
+use crate::format::{AGE_NONE, AGED, HEADER, Header, PORT, STRAGGLER, frame_bytes};
 use pktgen_core::record::{Action, PacketId, Reason};
 use pktgen_core::time::Time;
 use pktgen_core::topology::NO_PORT;
-use pktgen_wire::wire::frame::{HEAD, SERVER_IP, Template, group_ip, set_udp_checksum, source_ip};
+use pktgen_wire::wire::frame::{ETHERNET_MIN, HEAD, SERVER_IP, Template, group_ip, set_udp_checksum, source_ip};
 use pktgen_wire::wire::integers::emit_values;
 
 use super::job::JobRecord;
@@ -15,7 +15,7 @@ use pktgen_engine::target::program::Place;
 
 /// Writes a downward frame into a new buffer, without a packet id of its own. Ethernet's padding is behind the datagram.
 fn write(t: Time, template: &Template, header: &Header, sums: &[i32], place: &Place, context: &mut Context) -> Frame {
-    let len = template.frame_bytes().max(FRAME_MIN);
+    let len = template.frame_bytes().max(ETHERNET_MIN);
     let buffer = context.pool.take();
     let bytes = &mut context.pool.bytes_mut(buffer)[..len];
     template.emit(bytes);
