@@ -141,47 +141,52 @@ pub(crate) fn is_ack_frame(frame: &[u8]) -> bool {
 /// Acknowledgements that reach a device from the server, and those that leave it towards the workers, each at its port.
 #[derive(Debug, Clone)]
 pub(crate) struct AcksThrough {
-    /// The cluster of each worker, at first, and the device's port to it.
-    cluster_of: Vec<u16>,
-    port_of: Vec<u16>,
+    workers: Vec<WorkerAcks>,
     /// Members by cluster if workers change clusters.
     moving: Option<Vec<u32>>,
     /// From the server.
     sent: u64,
-    /// The same by cluster, and by the worker in their address.
+    /// The same by cluster.
     of_cluster: Vec<u64>,
-    of_worker: Vec<u64>,
-    /// Those of its cluster before the first frame of a worker, from which a device may learn its port.
-    before: Vec<Option<u64>>,
     /// That left for the group of a cluster, by port and cluster.
     to_group: HashMap<(u16, u16), u64>,
-    /// That left for a worker, at its port.
-    to_worker: Vec<u64>,
     elsewhere: u64,
+}
+
+/// Acknowledgements of one worker.
+#[derive(Debug, Clone)]
+struct WorkerAcks {
+    /// Its cluster, at first.
+    cluster: u16,
+    /// The device's port to it.
+    port: u16,
+    /// From the server to its address.
+    sent: u64,
+    /// Those of its cluster before its first frame, from which a device may learn its port.
+    before: Option<u64>,
+    /// That left to its address, at its port.
+    came: u64,
 }
 
 impl AcksThrough {
     /// `port_of` has the device's port to each worker.
     pub(crate) fn of(workers: &Population, port_of: Vec<u16>) -> Self {
+        let own = |(cluster, port): (&u16, u16)| WorkerAcks { cluster: *cluster, port, sent: 0, before: None, came: 0 };
         AcksThrough {
-            cluster_of: workers.cluster_of.clone(),
-            port_of,
+            workers: workers.cluster_of.iter().zip(port_of).map(own).collect(),
             moving: (!workers.moves.is_empty()).then(|| members(workers)),
             sent: 0,
             of_cluster: vec![0; workers.clusters_ever()],
-            of_worker: vec![0; workers.len()],
-            before: vec![None; workers.len()],
             to_group: HashMap::new(),
-            to_worker: vec![0; workers.len()],
             elsewhere: 0,
         }
     }
 
     /// Notes a frame of a worker, in our layout.
     pub(crate) fn note_worker(&mut self, frame: &[u8]) {
-        if let Some(worker) = worker_of(source_ip(frame), self.before.len()) {
-            let cluster = usize::from(self.cluster_of[worker as usize]);
-            self.before[worker as usize].get_or_insert(self.of_cluster.get(cluster).copied().unwrap_or(0));
+        if let Some(worker) = worker_of(source_ip(frame), self.workers.len()) {
+            let own = &mut self.workers[worker as usize];
+            own.before.get_or_insert(self.of_cluster.get(usize::from(own.cluster)).copied().unwrap_or(0));
         }
     }
 
@@ -192,8 +197,8 @@ impl AcksThrough {
             if let Some(own) = self.of_cluster.get_mut(usize::from(ack.header.cluster)) {
                 *own += 1;
             }
-            if let Some(worker) = worker_of(target_ip(frame), self.of_worker.len()) {
-                self.of_worker[worker as usize] += 1;
+            if let Some(worker) = worker_of(target_ip(frame), self.workers.len()) {
+                self.workers[worker as usize].sent += 1;
             }
         }
     }
@@ -203,10 +208,11 @@ impl AcksThrough {
         if !is_ack_frame(frame) {
             return;
         }
-        match Receiver::of(frame, self.cluster_of.len()) {
+        match Receiver::of(frame, self.workers.len()) {
             Receiver::Group(cluster) => *self.to_group.entry((port, cluster)).or_default() += 1,
             Receiver::Worker(worker) => {
-                self.to_worker[worker as usize] += u64::from(self.port_of[worker as usize] == port);
+                let own = &mut self.workers[worker as usize];
+                own.came += u64::from(own.port == port);
             }
             Receiver::Elsewhere => self.elsewhere += 1,
             Receiver::Unknown => {}
@@ -222,19 +228,19 @@ impl AcksThrough {
             let sent = self.of_cluster.iter().enumerate();
             due.of.push(sent.map(|(cluster, sent)| sent * of(cluster)).sum());
             let to_groups = self.to_group.iter().map(|((_, cluster), came)| came * of(usize::from(*cluster)));
-            seen.of.push(to_groups.sum::<u64>() + self.to_worker.iter().sum::<u64>());
+            seen.of.push(to_groups.sum::<u64>() + self.workers.iter().map(|own| own.came).sum::<u64>());
         } else {
-            for (worker, (cluster, port)) in self.cluster_of.iter().zip(&self.port_of).enumerate() {
-                let all = self.of_cluster.get(usize::from(*cluster)).copied().unwrap_or(0);
-                let to_group = self.to_group.get(&(*port, *cluster)).copied().unwrap_or(0);
-                let came = to_group + self.to_worker[worker];
-                due.of.push(self.before[worker].map_or(0, |before| all - before));
+            for own in &self.workers {
+                let all = self.of_cluster.get(usize::from(own.cluster)).copied().unwrap_or(0);
+                let to_group = self.to_group.get(&(own.port, own.cluster)).copied().unwrap_or(0);
+                let came = to_group + own.came;
+                due.of.push(own.before.map_or(0, |before| all - before));
                 seen.of.push(came);
                 again.of_cluster += came.saturating_sub(all);
                 // A device may send each to all workers of its cluster one by one; or some to the group, and others to the worker in
                 // their address.
                 let of_each = came.saturating_mul(10) >= all.saturating_mul(9);
-                let own = if of_each { all } else { all.min(to_group + self.of_worker[worker]) };
+                let own = if of_each { all } else { all.min(to_group + own.sent) };
                 again.of_worker += came.saturating_sub(own);
             }
         }
