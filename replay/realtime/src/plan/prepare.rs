@@ -15,7 +15,7 @@ use pktgen_workload::lanes::{self, Lanes};
 use pktgen_workload::workload::{self, Opened, Source};
 
 use super::capture::read_capture;
-use super::devices::{DeviceSet, read_devices};
+use super::devices::read_devices;
 use super::network::{host_rate_bps, round_trip, standby};
 use super::{Plan, Spec};
 use crate::catalogue::Catalogue;
@@ -148,24 +148,24 @@ fn planned(catalogue: &'static Catalogue, mut document: Document, seed: u64, sha
     let (Crew { workers: crew, mut declared, payloads }, receiver) =
         read_endpoints(catalogue, &mut document, endpoint, &facts, laned(&lanes, opened.source))?;
     let frame_bytes = largest(declared.frame_bytes, (frame_max, answer as usize), facts.protocol, &mut transport);
-    let DeviceSet { devices, changes, mut remarks, launch, probing } =
-        read_devices(catalogue, &mut document, (&topology, &routes), &facts, frame_bytes, &mut declared)?;
-    let subject = subject(payloads, &facts, frame_max, capture.goal, &transport, &devices, &mut remarks);
+    let mut set = read_devices(catalogue, &mut document, (&topology, &routes), &facts, frame_bytes, &mut declared)?;
+    let basis = Basis { facts: &facts, transport: &transport, devices: &set.devices, frame_max, goal: capture.goal };
+    let subject = basis.subject(payloads, &mut set.remarks);
     document.finish(SECTIONS)?;
     let spec = Spec {
         catalogue,
         family: subject.family(),
         nodes: topology.nodes.iter().map(|n| n.name.clone()).collect(),
         planned: reduction::planned(&facts, &topology, update_max, receiver.answers_all),
-        remarks,
+        remarks: set.remarks,
         capture,
         training: declared.training.clone(),
         lanes,
         trace_hash: opened.hash,
         workers: workers.clone(),
-        launch: launch.filter(|_| hardware.as_ref().is_some_and(|own| own.external)),
+        launch: set.launch.filter(|_| hardware.as_ref().is_some_and(|own| own.external)),
         hardware,
-        probing,
+        probing: set.probing,
         raw: kind.protocol().whole,
         config: document.resolved(),
         unused: document.unused().to_vec(),
@@ -173,14 +173,14 @@ fn planned(catalogue: &'static Catalogue, mut document: Document, seed: u64, sha
     };
     let parts = Parts {
         topology,
-        devices,
+        devices: set.devices,
         workers: crew,
         elements: declared.elements.unwrap_or(elements(&facts, frame_max)),
         declared,
         receiver,
         ledger: Ledger::open(workers.len(), subject, evidence(&spec)),
         frame_bytes,
-        changes,
+        changes: set.changes,
         facts,
         faults: spec.transport.faults,
     };
@@ -253,31 +253,32 @@ fn elements(facts: &Facts, frame_max: usize) -> usize {
     if facts.protocol.whole { (frame_max - HEAD).div_ceil(4) } else { elements_in(frame_max) }
 }
 
-/// Returns the subject of an account of updates.
-fn updates(facts: &Facts, frame_max: usize, goal_of: Option<u32>, transport: &TransportPlan) -> Subject {
-    let named = !facts.protocol.whole && transport.dialect.is_none_or(|dialect| !dialect.headless);
-    Subject::Updates { elements: elements(facts, frame_max), goal: goal(goal_of, &facts.workers), named }
+/// The basis of a run's account.
+struct Basis<'a> {
+    facts: &'a Facts,
+    transport: &'a TransportPlan,
+    devices: &'a [Option<Device>],
+    /// Length of the longest frame with an update.
+    frame_max: usize,
+    /// Goal of every worker that sends updates, if there is one.
+    goal: Option<u32>,
 }
 
-/// Returns the subject of the account: updates, with a note if they lose their ids on the way to the server, or
-/// payloads that can be recomputed. Ids are exact where no frame is read from a wire.
-fn subject(
-    payloads: Payloads,
-    facts: &Facts,
-    frame_max: usize,
-    goal: Option<u32>,
-    transport: &TransportPlan,
-    devices: &[Option<Device>],
-    remarks: &mut Vec<Note>,
-) -> Subject {
-    match payloads {
-        Payloads::Updates => {
-            let updates = updates(facts, frame_max, goal, transport);
-            remarks.extend(matches!(updates, Subject::Updates { named: false, .. }).then_some(Note::Headless {}));
-            updates
+impl Basis<'_> {
+    /// Returns the subject of the account: updates, with a note if they lose their ids on the way to the server, or
+    /// payloads that can be recomputed. Ids are exact where no frame is read from a wire.
+    fn subject(&self, payloads: Payloads, remarks: &mut Vec<Note>) -> Subject {
+        let facts = self.facts;
+        match payloads {
+            Payloads::Updates => {
+                let named = !facts.protocol.whole && self.transport.dialect.is_none_or(|dialect| !dialect.headless);
+                remarks.extend((!named).then_some(Note::Headless {}));
+                let elements = elements(facts, self.frame_max);
+                Subject::Updates { elements, goal: goal(self.goal, &facts.workers), named }
+            }
+            Payloads::Results(content) => Subject::Results { content, exact: !facts.real_time },
+            Payloads::Pairs(pairs) => Subject::Pairs(pairs, adder(self.devices)),
         }
-        Payloads::Results(content) => Subject::Results { content, exact: !facts.real_time },
-        Payloads::Pairs(pairs) => Subject::Pairs(pairs, adder(devices)),
     }
 }
 
