@@ -159,6 +159,7 @@ pub enum Carried<'a> {
 
 /// The account of a run.
 pub struct Ledger {
+    family: Family,
     account: Account,
     counts: FateCounts,
     /// State of a device without books.
@@ -222,6 +223,7 @@ impl Carried<'_> {
 impl Ledger {
     /// Opens the account of `workers` workers.
     pub fn open(workers: usize, subject: Subject, evidence: Evidence) -> Self {
+        let family = subject.family();
         let account = match subject {
             Subject::Updates { elements, goal, named } => {
                 Account::Updates(Updates::new(workers, elements, goal, named, matches!(evidence, Evidence::Books)))
@@ -235,12 +237,12 @@ impl Ledger {
                 Some(Box::new(BlackBox::new(workers, merges, at_server)))
             }
         };
-        Ledger { account, counts: FateCounts::new(workers), black_box }
+        Ledger { family, account, counts: FateCounts::new(workers), black_box }
     }
 
-    /// Returns whether it is an account of updates, not of results.
-    pub(crate) fn is_of_updates(&self) -> bool {
-        matches!(self.account, Account::Updates(_))
+    /// Returns the family of the account.
+    pub(crate) fn family(&self) -> Family {
+        self.family
     }
 
     /// Returns the number of workers in the account.
@@ -250,12 +252,12 @@ impl Ledger {
 
     /// Returns whether it can recompute contributions by itself.
     pub fn knows_content(&self) -> bool {
-        !matches!(self.account, Account::Updates(_))
+        self.family != Family::Updates
     }
 
     /// Returns whether a packet can be in one sum only, once.
     pub(crate) fn counts_once(&self) -> bool {
-        matches!(self.account, Account::Results(_))
+        self.family == Family::Results
     }
 
     /// Records that a worker generated an update and withholds it.

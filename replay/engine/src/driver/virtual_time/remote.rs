@@ -5,7 +5,7 @@
 //! event, or to its first departure. Frames reach it in the order of their times, and never earlier than it has advanced.
 
 use pktgen_core::Result;
-use pktgen_core::record::{CHECKSUMS_WRONG, LOCKSTEP_COUNTER};
+use pktgen_core::record::{CHECKSUMS_WRONG, Family, LOCKSTEP_COUNTER};
 use pktgen_core::time::{HORIZON, NEVER, Serialiser, Time};
 use pktgen_core::topology::{Link, NodeId, Topology};
 use pktgen_wire::wire::frame::{ETHERNET_MIN, HEAD};
@@ -140,7 +140,7 @@ impl Simulation {
     /// Returns whether the run is over although the event of `slot` is behind `until`: it is the only one left, of a device whose workers have
     /// all their results. Whether a device still has updates is not known. It is not asked to act behind the end.
     pub(super) fn is_over(&mut self, slot: u32, until: Time) -> bool {
-        if self.ledger.is_of_updates() || !matches!(self.slots[slot as usize], Slot::Remote { .. }) {
+        if self.ledger.family() == Family::Updates || !matches!(self.slots[slot as usize], Slot::Remote { .. }) {
             return false;
         }
         self.calendar.set(slot, NEVER);
