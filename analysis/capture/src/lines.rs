@@ -273,67 +273,68 @@ pub(super) enum Unsaid {
 
 impl Unsaid {
     pub(super) fn text(self, facts: &Facts, totals: &Totals) -> String {
-        let (delivery, text) = match self {
+        let by = |delivery| totals.formats_at_server_by(delivery);
+        let (what, of, text): (&str, Vec<&str>, &str) = match self {
             Unsaid::Count => (
-                Delivery::Unsaid,
+                "results",
+                by(Delivery::Unsaid),
                 "go to many workers and do not say how many updates they represent: what was received, merged or is missing is not \
                  known from a capture; the run dir knows it",
             ),
             Unsaid::Job => (
-                Delivery::ResultsOfAll,
+                "results",
+                by(Delivery::ResultsOfAll),
                 "do not say of which of several jobs they are: what was received, merged or is missing is not known; capture one job \
                  at a time",
             ),
             Unsaid::Workers => (
-                Delivery::Updates,
+                "updates",
+                by(Delivery::Updates),
                 "have worker numbers that several addresses use: what was received, merged or is missing of each is not known; capture one \
                  job at a time",
             ),
             Unsaid::Results => (
-                Delivery::Results,
+                "packets",
+                totals.formats_without_results(),
                 "are contributions only: no result was captured at the server's side, so what was received, merged or is missing is not \
                  known; capture both directions",
             ),
             Unsaid::JobResults => (
-                Delivery::Results,
+                "packets",
+                totals.silent_jobs.iter().map(String::as_str).collect(),
                 "have contributions to a job of which no result was captured at the server's side: what was received, merged or is missing \
                  is not known; capture both directions of all jobs, or one job at a time",
             ),
             Unsaid::Order => (
-                Delivery::ResultsOfAll,
+                "results",
+                by(Delivery::ResultsOfAll),
                 "have the numbers of earlier ones, and are too many to be put in the order of time here (--memory), which alone tells \
                  copies from the next sums: what was received, merged or is missing is not known; sort the file: reordercap",
             ),
             Unsaid::Transmission => (
-                Delivery::Results,
+                "packets",
+                by(Delivery::Results),
                 "do not say which transmission they are: of results to contributions that were sent again it is not known which are \
                  copies, so neither what was received, merged or is missing",
             ),
             Unsaid::Values => (
-                Delivery::Results,
+                "results",
+                by(Delivery::Results),
                 "were kept to different lengths, and only their first 64 bytes of values tell copies from other sums: what was received, \
                  merged or is missing is not known; capture at least 128 bytes of each packet",
             ),
             Unsaid::Contributors => (
-                Delivery::ResultsOfAll,
+                "results",
+                by(Delivery::ResultsOfAll),
                 "do not say how many updates they represent, and contributions of all workers to each of them were not seen before \
                  it: what was merged or is missing is not known",
             ),
             Unsaid::Members => (
-                Delivery::UncountedUpdates,
+                "updates",
+                by(Delivery::UncountedUpdates),
                 "do not say how many they represent: what was merged or is missing is not known; if the device only forwards, \
                  --forwards says so",
             ),
-        };
-        let what = match self {
-            Unsaid::Transmission | Unsaid::Results | Unsaid::JobResults => "packets",
-            Unsaid::Members | Unsaid::Workers => "updates",
-            Unsaid::Count | Unsaid::Job | Unsaid::Order | Unsaid::Values | Unsaid::Contributors => "results",
-        };
-        let of: Vec<&str> = match self {
-            Unsaid::Results => totals.formats_without_results(),
-            Unsaid::JobResults => totals.silent_jobs.iter().map(String::as_str).collect(),
-            _ => totals.formats_at_server_by(delivery),
         };
         format!("{what} of {} {text}{}", of.join(" and "), self.advice(facts))
     }
