@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use crate::support::netns::Net;
 use crate::support::wired;
-use crate::support::wired::{config, in_parts, is_whole, manifest, number, pktgen, replay, said, serving};
+use crate::support::wired::{config, in_parts, manifest, number, pktgen, replay, said, serving};
 use pktgen_testing::{Need, skip, undisturbed};
 use serde_json::Value;
 
