@@ -103,6 +103,7 @@ fn records(updates: &[Sent]) -> Records {
         received.count.push(1);
         received.bytes.push(0);
         received.accepted.push(true);
+        received.wrong.push(false);
     }
     Records { sent, received, ..Records::default() }
 }

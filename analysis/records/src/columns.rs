@@ -71,6 +71,8 @@ pub struct ReceivedColumns {
     pub heat: Vec<u8>,
     /// Whether this part completes a sum by key at a worker.
     pub last: Vec<bool>,
+    /// Whether their content is a wrong sum.
+    pub wrong: Vec<bool>,
 }
 
 /// Columns of `states`: one entry per ACK at a worker and per update that it generated.

@@ -355,7 +355,8 @@ impl Resolver {
             Family::Results | Family::Updates | Family::Pairs => self.named(id),
         }?;
         if !self.keyed.is_opener(packet as usize) {
-            self.deliver(packet, count, is_update(received.cluster[row]));
+            // A wrong sum is a fault of its own, also if it has another number of members.
+            self.deliver(packet, count, is_update(received.cluster[row]) && !received.wrong[row]);
         } else if received.last[row] {
             self.deliver_sum(packet);
         }
@@ -372,7 +373,7 @@ impl Resolver {
         }
     }
 
-    fn deliver(&mut self, packet: u32, count: u16, update: bool) {
+    fn deliver(&mut self, packet: u32, count: u16, counted: bool) {
         self.revive(packet);
         match self.packets.state(packet) {
             State::Open => {}
@@ -386,8 +387,8 @@ impl Resolver {
         self.settle(packet, if alone { Fate::DeliveredAlone } else { Fate::DeliveredMerged });
         self.packets.set_state(packet, State::Delivered);
         self.carry(packet);
-        // The packet's own count must match the ledger; background traffic and parts of sums have none.
-        if update && count > 0 {
+        // A count must match the ledger; background traffic and parts of sums have none.
+        if counted && count > 0 {
             self.contradictions += (self.members.len() as u64).abs_diff(u64::from(count));
         }
     }

@@ -81,6 +81,7 @@ fn story(sent: &[Row], books: &[Row], received: &[Row], in_order: bool) -> Story
         records.received.accepted.push(other % 2 == 0);
         records.received.heat.push(other % 2);
         records.received.last.push(other % 3 > 0);
+        records.received.wrong.push(other % 5 == 0);
     }
     records.sent.bytes = vec![256; sent.len()];
     story

@@ -328,7 +328,8 @@ impl Resolver {
             self.fates.received_packet.push(packet.map_or(NOWHERE, |packet| packet as u32));
             match packet {
                 Some(packet) if !self.keyed.is_opener(packet) => {
-                    self.deliver(packet, received.count[row], is_update(received.cluster[row]));
+                    let counted = is_update(received.cluster[row]) && !received.wrong[row];
+                    self.deliver(packet, received.count[row], counted);
                 }
                 Some(packet) if received.last[row] => self.deliver_sum(packet),
                 _ => {}
@@ -348,7 +349,7 @@ impl Resolver {
         self.fates.members.extend_from_slice(members);
     }
 
-    fn deliver(&mut self, packet: usize, count: u16, update: bool) {
+    fn deliver(&mut self, packet: usize, count: u16, counted: bool) {
         self.revive(packet);
         match self.state[packet] {
             State::Open => {}
@@ -364,8 +365,8 @@ impl Resolver {
         let alone = self.first[packet] == self.last[packet];
         let members = self.settle(packet, if alone { Fate::DeliveredAlone } else { Fate::DeliveredMerged });
         self.state[packet] = State::Delivered;
-        // The packet's own count must match the ledger; background traffic and parts of sums have none.
-        if update && count > 0 {
+        // A count must match the ledger; background traffic, parts of sums and wrong sums have none.
+        if counted && count > 0 {
             self.fates.contradictions += (members as u64).abs_diff(u64::from(count));
         }
         self.carry(packet);

@@ -96,6 +96,26 @@ fn later_attempts_are_no_new_updates() {
     assert_eq!((balance.delivered_alone, balance.dropped_total(), balance.in_flight, balance.unknown), (1, 1, 1, 0));
 }
 
+/// A wrong sum is a fault of its own, also if it has another number of members than its header says. All else that the records deny of it
+/// is a contradiction.
+#[test]
+fn a_wrong_sum_may_have_any_number_of_members() {
+    let mut story = Story::new();
+    story.sent(1, 0, Some(0), 0).sent(2, 0, Some(0), 0).sent(3, 0, Some(0), 0).merged(1, 0, 2, 1).received(2, 1, 0, 3);
+    let told = |story: &Story, wrong: &[bool]| {
+        let mut records = story.records.clone();
+        records.received.wrong = wrong.to_vec();
+        let fates = Fates::resolve_as(&records, Family::Results, true);
+        (fates.fate.clone(), fates.balance().unknown)
+    };
+    let delivered = vec![DeliveredMerged, DeliveredMerged, InFlight];
+    assert_eq!(told(&story, &[true]), (delivered.clone(), 0));
+    assert_eq!(told(&story, &[false]), (delivered.clone(), 1));
+    // A member of another sum, and a packet that no worker sent.
+    story.received(3, 2, 0, 3).received(4, 77, 0, 3);
+    assert_eq!(told(&story, &[true; 3]), (delivered, 2));
+}
+
 /// In virtual time a result names its transmission, also if another one of its packet is in a sum of as many members as the header says.
 #[test]
 fn exact_ids_of_results_are_not_replaced() {

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::mpsc::sync_channel;
 
-use pktgen_core::record::{Action, BOOKS, Heat, RECEIVED, Reason, SENT};
+use pktgen_core::record::{Action, BOOKS, Heat, RECEIVED, Reason, SENT, SumOk};
 use pktgen_core::{Error, Result};
 
 use crate::columns::{BookColumns, NO_HEAT, NO_PACKET, NO_REASON, ReceivedColumns, Records, SentColumns};
@@ -202,8 +202,19 @@ fn check_books(table: &Table, books: &BookColumns) -> Result<()> {
 
 impl Columns for ReceivedColumns {
     const STREAM: &'static str = RECEIVED;
-    const NAMES: &'static [&'static str] =
-        &["t_recv_ps", "packet", "cluster", "job", "newest_gen_ps", "count", "bytes", "accepted", "heat", "last"];
+    const NAMES: &'static [&'static str] = &[
+        "t_recv_ps",
+        "packet",
+        "cluster",
+        "job",
+        "newest_gen_ps",
+        "count",
+        "bytes",
+        "accepted",
+        "heat",
+        "last",
+        "sum_ok",
+    ];
 
     fn of(table: &Table) -> Result<Self> {
         // An empty cell counts as false.
@@ -219,6 +230,7 @@ impl Columns for ReceivedColumns {
                 format!("row {row}: heat {code} is not in 0..={last}; update pktgen"),
             ));
         }
+        let sums = table.u8_or("sum_ok", SumOk::Unknown as u8)?;
         Ok(ReceivedColumns {
             t_recv_ps: table.i64("t_recv_ps")?,
             packet: table.u64("packet")?,
@@ -229,6 +241,7 @@ impl Columns for ReceivedColumns {
             accepted: yes("accepted")?,
             heat,
             last: yes("last")?,
+            wrong: sums.into_iter().map(|code| code == SumOk::No as u8).collect(),
         })
     }
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use pktgen_core::record::{
-    Action, Family, Manifest, NO_CLUSTER, PacketId, Reason, RunState, Training, Validity, digest,
+    Action, Family, Manifest, NO_CLUSTER, PacketId, Reason, RunState, SumOk, Training, Validity, digest,
 };
 use pktgen_core::registry::Named;
 use polars::prelude::*;
@@ -159,6 +159,7 @@ impl Story {
         received.accepted.push(true);
         received.heat.push(NO_HEAT);
         received.last.push(false);
+        received.wrong.push(false);
         self
     }
 
@@ -258,6 +259,7 @@ impl Story {
 
     fn received_columns(&self) -> Vec<Column> {
         let received = &self.records.received;
+        let sum_ok = received.wrong.iter().map(|&wrong| SumOk::of(wrong.then_some(false)) as u8);
         let seqs: Vec<u32> = received.packet.iter().map(|packet| PacketId(*packet).seq()).collect();
         vec![
             Column::new("t_recv_ps".into(), &received.t_recv_ps),
@@ -271,6 +273,7 @@ impl Story {
             Column::new("accepted".into(), &received.accepted),
             Column::new("heat".into(), received.heat.iter().map(|&h| (h != NO_HEAT).then_some(h)).collect::<Vec<_>>()),
             Column::new("last".into(), &received.last),
+            Column::new("sum_ok".into(), sum_ok.collect::<Vec<_>>()),
         ]
     }
 }
