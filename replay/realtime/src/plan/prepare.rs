@@ -138,7 +138,7 @@ fn planned(catalogue: &'static Catalogue, mut document: Document, seed: u64, sha
         external: transport.lockstep.is_some() || hardware.as_ref().is_some_and(|own| own.external),
         udp_checksum,
         seed: Seed(seed),
-        round_trip: round_trip(&topology, &routes, update_max as u32, answer),
+        round_trip: round_trip(&topology, &routes, &workers, update_max as u32, answer),
         states: capture.states,
         share,
         lanes: lanes.clone(),

@@ -207,6 +207,31 @@ fn nothing_is_retransmitted_where_nothing_waits() {
     assert!(beside != near && simulate(&beside).2.retransmitted >= 2400);
 }
 
+/// The farthest host of updates determines the timeout. One of background traffic alone does not, unless there are no updates.
+#[test]
+fn hosts_of_background_traffic_have_no_part_in_the_round_trip() {
+    let retransmitted = |hosts: &str, timeout: &str| {
+        let network = format!(
+            "kind = \"custom\"\ndevices = [\"d\"]\nhosts = [{hosts}]\n\
+             links = [\"a d 100Gbps\", \"b d 10Mbps\", \"d ps 1Gbps\"]\n"
+        );
+        let text = RETRANSMIT
+            .replace("3Gbps", "10Mbps")
+            .replace("updates = 200\n", "updates = 200\nbackground_rate = \"1kbps\"\nbackground_flows = 1\n")
+            .replace("rate = \"1Gbps\"\n", &network)
+            .replace("timeout = \"8us\"", timeout);
+        simulate(&text).2.retransmitted
+    };
+    let beside = "\"a 0-11\", \"b 12\"";
+    assert_eq!(retransmitted(beside, "timeout_rtts = 2.0"), 0);
+    assert!(retransmitted(beside, "timeout_rtts = 0.998") >= 2400);
+    assert_eq!(retransmitted("\"a 0-10\", \"b 11-12\"", "timeout_rtts = 0.998"), 200, "of worker 11 alone");
+    let updates = RETRANSMIT.find("[schedule]").unwrap();
+    let alone = "[workload]\nkind = \"background\"\nflows = 2\npackets = 10\nbytes = \"500B\"\n";
+    let alone = alone.to_owned() + &RETRANSMIT[updates..].replace("timeout = \"8us\"\n", "").replace("3Gbps", "10Mbps");
+    assert_eq!(simulate(&alone).0.sent.len(), 20);
+}
+
 #[test]
 fn a_goal_ends_a_repeated_workload() {
     let text = RETRANSMIT.replace("updates = 200", "updates = 20\nrepeat = 0") + "[capture]\ngoal = 50\n";
