@@ -17,7 +17,9 @@ use pktgen_records::run::open_manifest;
 use pktgen_records::stream_file::StreamFile;
 
 use crate::beside;
-use crate::counted::{DOWN_GIVEN, DOWN_TAKEN, DROPS, ENDS, GIVEN, OVERRUN, TAKEN, UNKNOWN, UP_GIVEN, UP_TAKEN};
+use crate::counted::{
+    self, DOWN_GIVEN, DOWN_TAKEN, DROPS, ENDS, GIVEN, OF_PORT, OVERRUN, SUMMED, TAKEN, UNKNOWN, UP_GIVEN, UP_TAKEN,
+};
 use crate::join::Join;
 
 /// Number of rows decoded at a time.
@@ -354,13 +356,29 @@ impl Evidence {
     }
 
     /// Returns the sum of the device's counters of all ports whose names end with `end`; `None` if it has no such counter.
-    pub(crate) fn device_ports(&self, end: &str) -> Option<u64> {
+    fn device_ports(&self, end: &str) -> Option<u64> {
         let counted = self.manifest.counters.device.iter();
         let own = counted.filter(|(name, _)| {
             let name = name.strip_prefix(LOCKSTEP_COUNTER).unwrap_or(name);
             name.starts_with("port") && name.ends_with(end)
         });
         own.map(|(_, frames)| *frames).reduce(u64::saturating_add)
+    }
+
+    /// Returns the frames that the device counted as received and as sent: at all ports, or from the workers and to those that they are for,
+    /// or as summed and as results.
+    pub(crate) fn through(&self) -> (Option<u64>, Option<u64>) {
+        let named = |names| self.device(names).map(|(_, frames)| frames);
+        let [ports_in, ports_out] = OF_PORT.map(|end| self.device_ports(end));
+        let (up, down) = (named(UP_GIVEN), named(DOWN_GIVEN));
+        let given = match self.manifest.family() {
+            Family::Updates => up,
+            Family::Results if !self.has_server() => down,
+            // Some are for the server, and some for workers.
+            Family::Results | Family::Pairs => up.zip(down).map(|(up, down)| up.saturating_add(down)),
+        };
+        let into = named(TAKEN).or(ports_in).or(named(DOWN_TAKEN)).or(named(SUMMED));
+        (into, named(GIVEN).or(ports_out).or(given).or(named(counted::RESULTS)))
     }
 
     /// Returns the device's counter with the first of these names that it has.
@@ -514,6 +532,7 @@ fn optional<'a, P: ArrowPrimitiveType>(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::finding::Certainty;
 
     #[test]
     fn background_traffic_alone_comes_as_the_books_say() {
@@ -615,6 +634,32 @@ mod tests {
         assert_eq!([less(none, false), less(faulty, false)], ["", "; lower transport.fault_*"]);
         assert_eq!(less(none, true), "; raise capture.until");
         assert_eq!(less(faulty, true), "; lower transport.fault_*; raise capture.until");
+    }
+
+    /// Counters of single ports show where frames ended. What a device sums is less than what it takes.
+    #[test]
+    fn counters_of_single_ports_show_where_frames_ended() {
+        let causes = |family: Family, counters: &[(&str, u64)]| {
+            let mut manifest = manifest(&[0; 2]);
+            manifest.family = Some(family);
+            manifest.clocks.insert("sent.t_sent_ps".to_owned(), "host".to_owned());
+            manifest.counters.device = counters.iter().map(|(name, frames)| ((*name).to_owned(), *frames)).collect();
+            let mut evidence = Evidence::of(Path::new(""), manifest);
+            evidence.sent.sent_ps = vec![Some(0); 8];
+            let (mut found, mut unknown) = (Vec::new(), Vec::new());
+            crate::hosts::silence(&evidence, None, &mut found, &mut unknown);
+            (found.iter().map(|found| (found.cause.code, found.certainty)).collect::<Vec<_>>(), unknown.len())
+        };
+        let certain = |code: &'static str| (vec![(code, Certainty::Certain)], 0);
+        let taken = ("in_received", 8);
+        assert_eq!(causes(Family::Updates, &[("down_received", 0)]), certain("device_unreached"));
+        assert_eq!(causes(Family::Updates, &[taken, ("out_sent", 0)]), certain("device_silent"));
+        assert_eq!(causes(Family::Updates, &[taken, ("up_sent", 0), ("packets", 0)]), certain("device_silent"));
+        assert_eq!(causes(Family::Updates, &[taken, ("out_sent", 8)]), (vec![], 1), "lost behind it");
+        assert_eq!(causes(Family::Updates, &[taken, ("in_sent", 0)]), (vec![], 1), "of the wrong port");
+        assert_eq!(causes(Family::Results, &[taken, ("in_sent", 0)]), certain("device_silent"));
+        assert_eq!(causes(Family::Pairs, &[taken, ("in_sent", 0)]), (vec![], 1), "half of what it sent is counted");
+        assert_eq!(causes(Family::Pairs, &[taken, ("in_sent", 0), ("out_sent", 0)]), certain("device_silent"));
     }
 
     /// The experiment of the whole is that of the workers' part.

@@ -9,7 +9,7 @@ use crate::cause::{
     LINK_LOST, LOCKSTEP_BROKEN, NO_CARRIER, NOTHING_SENT, RESULTS_UNMATCHED, SEND_REFUSED, WAITS_FOR_OTHERS,
     WORKER_UNKNOWN,
 };
-use crate::counted::{GIVEN, OF_PORT, OVERRUN, RESULTS, SUMMED, TAKEN, UNKNOWN};
+use crate::counted::{OVERRUN, RESULTS, UNKNOWN};
 use crate::crossing::Crossing;
 use crate::evidence::{Evidence, named};
 use crate::finding::{CauseFound, Certainty, EvidenceItem};
@@ -278,13 +278,6 @@ fn median(mut values: Vec<i64>) -> i64 {
     if values.is_empty() { 0 } else { *values.select_nth_unstable(middle).1 }
 }
 
-/// Returns the frames that the device counted as received and as sent.
-fn through(evidence: &Evidence) -> (Option<u64>, Option<u64>) {
-    let named = |names| evidence.device(names).map(|(_, frames)| frames);
-    let [ports_in, ports_out] = OF_PORT.map(|end| evidence.device_ports(end));
-    (named(TAKEN).or(ports_in).or(named(SUMMED)), named(GIVEN).or(ports_out).or(named(RESULTS)))
-}
-
 /// Finds the reason why nothing came back.
 pub(crate) fn silence(
     evidence: &Evidence,
@@ -345,7 +338,7 @@ fn by_counters(evidence: &Evidence, receiver: &str, found: &mut Vec<CauseFound>,
     };
     let handed = total("workers", |counts| counts.tx_packets)
         .map(|(at, frames)| EvidenceItem::new(at, format!("{frames} of {left} frames left")));
-    let (into, out) = through(evidence);
+    let (into, out) = evidence.through();
     let told = |name: &str, value: u64| EvidenceItem::new("device counters", format!("{name} {value}"));
     let proofs = |more: Vec<EvidenceItem>| handed.iter().cloned().chain(more).collect::<Vec<_>>();
     match (into, out) {
