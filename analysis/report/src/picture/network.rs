@@ -10,7 +10,7 @@ use std::collections::{BTreeMap, HashMap};
 
 use pktgen_core::config::Document;
 use pktgen_core::plan::PlanRole;
-use pktgen_core::record::{Action, Manifest, PacketId, Planned};
+use pktgen_core::record::{Action, Manifest, Note, PacketId, Planned, RunState};
 use pktgen_core::registry::Named;
 use pktgen_core::topology::{self, NodeId, Population, Role, Topology};
 use pktgen_records::resolved::{Analysis, Resolved};
@@ -220,6 +220,14 @@ struct Carried {
     until_ps: Option<i64>,
 }
 
+/// Returns the time after which no update left. In virtual time, updates that wait for a link when a run is cut have times of sending behind its
+/// end.
+fn end_of_sending(manifest: &Manifest) -> i64 {
+    let noted = manifest.validity.notes.iter().any(|note| matches!(note, Note::CutOff { .. }));
+    let is_cut = noted || manifest.counters.goal_ps.is_some() || manifest.state == RunState::Interrupted;
+    if is_cut && !manifest.is_real_time() { manifest.counters.end_ps } else { i64::MAX }
+}
+
 /// Returns what the links of a run carried, by its records.
 fn carried(run: &Analysis, resolved: &Resolved, topology: &Topology) -> Option<Carried> {
     let (routes, exits, sink) = (topology.routes(), topology.exits(), topology.sink()?);
@@ -249,14 +257,14 @@ fn carried(run: &Analysis, resolved: &Resolved, topology: &Topology) -> Option<C
     // Nearly all packets have one length: a table contains the others.
     let mut lengths = Lengths::default();
     let streams = &resolved.streams;
-    let mut last_sent_ps = i64::MIN;
+    let (mut last_sent_ps, end_ps) = (i64::MIN, end_of_sending(&run.manifest));
     let last_came_ps = run.manifest.counters.received_ps.map(|(_, last)| last);
     let ended_ps = run.rounds.as_ref().and_then(|rounds| rounds.iterations.t_end_ps.iter().copied().max());
     let mut last_came_ps = last_came_ps.max(ended_ps);
     let sent = streams.sent(&mut |sent, _| {
         for (row, bytes) in sent.bytes.iter().enumerate() {
             lengths.set(PacketId::new(sent.worker[row], sent.seq[row], sent.attempt[row]).0, *bytes);
-            if let Some(t) = sent.t_sent_ps[row] {
+            if let Some(t) = sent.t_sent_ps[row].filter(|t| *t <= end_ps) {
                 last_sent_ps = last_sent_ps.max(t);
                 let host = hosts.get(sent.worker[row] as usize).copied().unwrap_or(NodeId::MAX);
                 add(next.get(host as usize).copied().flatten(), *bytes);

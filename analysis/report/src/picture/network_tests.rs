@@ -1,7 +1,7 @@
 //! Tests of [`super`]: loads equal bytes counted individually.
 
 use pktgen_core::plan::{PLAN_VERSION, Plan, PlanLink, PlanNode};
-use pktgen_core::record::{LinkLoad, Manifest, Training, Unseen};
+use pktgen_core::record::{LinkLoad, Manifest, Note, RunState, Training, Unseen};
 use pktgen_records::Options;
 use pktgen_records::testing::{Story, small_run};
 
@@ -116,6 +116,35 @@ fn shares_are_of_the_time_in_which_updates_were_on_their_way() {
     story.sent_seq(3, 40, 79_000_000, Some(79_000_000), 1);
     let (later, bits) = share(&story, 12);
     assert!((later / (bits / (rate_bps * 79e-6)) - 1.0).abs() < 1e-12, "{later}");
+}
+
+/// Updates that wait for a link when a run is cut have times of sending behind its end.
+#[test]
+fn what_waits_at_the_end_of_a_cut_run_crossed_no_link() {
+    let mut story = small_run(false, 1_000_000);
+    let topology = nodes(CONFIG, vec![0, 0, 1, 1]);
+    let names: Vec<&str> = topology.nodes.iter().map(|node| node.name.as_str()).collect();
+    let host = |story: &Story, clock: &str, change: &dyn Fn(&mut Manifest)| {
+        let network = network_of(story, CONFIG, &names, |manifest| {
+            manifest.counters.end_ps = 40_000_000;
+            manifest.clocks.insert("sent.t_sent_ps".to_owned(), clock.to_owned());
+            change(manifest);
+        });
+        let network = network.unwrap();
+        let cable = network.cables.iter().find(|cable| network.nodes[cable.from].role == "host").unwrap();
+        (cable.up, cable.up_bytes)
+    };
+    let cut = |manifest: &mut Manifest| manifest.validity.notes.push(Note::CutOff { in_flight: 1 });
+    let goal = |manifest: &mut Manifest| manifest.counters.goal_ps = Some(40_000_000);
+    let interrupted = |manifest: &mut Manifest| manifest.state = RunState::Interrupted;
+    let alone = host(&story, "virtual", &cut);
+    assert_eq!(host(&story, "virtual", &|_| ()), alone);
+    story.sent_seq(0, 40, 39_000_000, Some(90_000_000), 0);
+    for change in [&cut as &dyn Fn(&mut Manifest), &goal, &interrupted] {
+        assert_eq!(host(&story, "virtual", change), alone);
+    }
+    // Of a run that is not cut, all that was sent crossed its links. In real time every update with a time of sending left.
+    assert!(host(&story, "virtual", &|_| ()).1 > alone.1 && host(&story, "monotonic", &cut).1 > alone.1);
 }
 
 /// Results of slow servers come long after the last update.
