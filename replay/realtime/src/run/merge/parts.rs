@@ -1,5 +1,6 @@
 //! The run dirs to be joined: their roles, their consistency, and the recovery of killed ones.
 
+use std::fs::File;
 use std::path::{Path, PathBuf};
 
 use pktgen_core::config::Document;
@@ -14,7 +15,7 @@ use pktgen_core::{Error, Result};
 use super::super::ranks::{SHARED, writes};
 use super::super::shard::of_known_version;
 use super::super::text;
-use crate::capture::recover;
+use crate::capture::{hold, recover};
 use crate::catalogue::Catalogue;
 
 /// The parts, in the order of the path.
@@ -37,32 +38,60 @@ pub(super) struct Part {
     _recovered: Option<Recovered>,
 }
 
-/// A readable copy of the run dir of a killed process; removed on drop.
-struct Recovered(PathBuf);
+/// A readable copy of the run dir of a killed process, in a folder of its own; removed on drop.
+struct Recovered {
+    folder: PathBuf,
+    /// The lock of the folder; none if its file system has no locks.
+    _held: Option<File>,
+}
+
+/// Name of the copy in its folder.
+const COPY: &str = "run";
 
 impl Drop for Recovered {
     fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(&self.0);
+        let _ = std::fs::remove_dir_all(&self.folder);
     }
 }
 
 impl Recovered {
-    /// Copies what reached the disk of the run in `dir`, up to the last whole batch, to a folder beside `out`. The run
-    /// dir is not changed: its process may be alive on another host.
+    fn copy(&self) -> PathBuf {
+        self.folder.join(COPY)
+    }
+
+    /// Copies what reached the disk of the run in `dir`, up to the last whole batch, to a folder beside `out`, and
+    /// replaces the copy that an interrupted merge left there. The run dir is not changed: its process may be alive on
+    /// another host.
     fn of(dir: &Path, rank: &Rank, out: &Path) -> Result<Self> {
         let name = out.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
-        let copy = out.with_file_name(format!("{name}.recovering-{}", rank.rank));
-        std::fs::create_dir_all(out.parent().unwrap_or(Path::new(""))).map_err(Error::io("create folder for", out))?;
+        let folder = out.with_file_name(format!("{name}.recovering-{}", rank.rank));
+        std::fs::create_dir_all(&folder).map_err(Error::io("create folder", &folder))?;
+        let held = hold(&folder)?;
+        let left = std::fs::read_dir(&folder).and_then(Iterator::collect::<std::io::Result<Vec<_>>>);
+        let left = left.map_err(Error::io("read", &folder))?;
+        // Without a lock, another process may write the copy.
+        if left.iter().any(|entry| held.is_none() || entry.file_name() != COPY) {
+            return Err(Error::config(format!(
+                "{0}: a copy of the killed rank {1} is made there, and the folder is not empty; choose another -o, or, \
+                 if no other merge is in progress, remove it: rm -r {0}",
+                folder.display(),
+                rank.rank
+            )));
+        }
+        let recovered = Recovered { folder, _held: held };
+        let copy = recovered.copy();
+        if !left.is_empty() {
+            std::fs::remove_dir_all(&copy).map_err(Error::io("remove", &copy))?;
+        }
         std::fs::create_dir(&copy).map_err(Error::io("create folder", &copy))?;
-        let recovered = Recovered(copy);
         for entry in std::fs::read_dir(dir).map_err(Error::io("read", dir))? {
             let from = entry.map_err(Error::io("read", dir))?.path();
-            let to = recovered.0.join(from.file_name().unwrap_or_default());
+            let to = copy.join(from.file_name().unwrap_or_default());
             if from.is_file() {
                 std::fs::copy(&from, &to).map_err(Error::io("copy", &from))?;
             }
         }
-        recover(&recovered.0, false)?;
+        recover(&copy, false)?;
         Ok(recovered)
     }
 }
@@ -116,8 +145,9 @@ impl Part {
             )));
         }
         let recovered = Recovered::of(given, rank, out)?;
-        let (manifest, _) = read_manifest(&recovered.0, true)?;
-        part = Part { dir: recovered.0.clone(), manifest, killed: true, _recovered: Some(recovered), ..part };
+        let dir = recovered.copy();
+        let (manifest, _) = read_manifest(&dir, true)?;
+        part = Part { dir, manifest, killed: true, _recovered: Some(recovered), ..part };
         Ok(part)
     }
 
@@ -424,6 +454,33 @@ mod tests {
 
     use super::testing::part;
     use super::*;
+    use crate::capture::write_manifest;
+
+    #[test]
+    fn the_copy_that_an_interrupted_merge_left_is_replaced() {
+        let folder = tempfile::tempdir().unwrap();
+        let (dir, out) = (folder.path().join("rank-3"), folder.path().join("whole"));
+        let rank = Rank { rank: 3, ..Rank::default() };
+        std::fs::create_dir(&dir).unwrap();
+        let mut manifest = part("workers", "a", None).manifest;
+        (manifest.state, manifest.rank) = (RunState::Running, Some(rank.clone()));
+        write_manifest(&dir, &manifest).unwrap();
+        let beside = folder.path().join("whole.recovering-3");
+        std::fs::create_dir_all(beside.join(COPY)).unwrap();
+        std::fs::write(beside.join(COPY).join("sent.arrows"), "half").unwrap();
+        let recovered = Recovered::of(&dir, &rank, &out).unwrap();
+        assert!(recovered.copy().join("sent.parquet").is_file() && !recovered.copy().join("sent.arrows").exists());
+        let refused = || Recovered::of(&dir, &rank, &out).err().unwrap().to_string();
+        assert!(refused().contains("still under way"), "another merge is in progress");
+        drop(recovered);
+        assert!(!beside.exists());
+        // Other content is not of a merge.
+        std::fs::create_dir_all(beside.join(COPY)).unwrap();
+        std::fs::write(beside.join("mine"), "mine").unwrap();
+        let why = refused();
+        assert!(why.contains(&format!("rm -r {}", beside.display())), "{why}");
+        assert!(beside.join("mine").is_file() && beside.join(COPY).is_dir());
+    }
 
     /// Manifests of older builds have no hash of the profile: their parts are joined as before.
     #[test]
