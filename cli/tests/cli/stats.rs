@@ -253,6 +253,28 @@ fn parts_that_no_process_could_open_are_found_before_observers_are_opened() {
     }
 }
 
+/// The host refuses it after its observers were opened.
+#[test]
+fn a_run_that_does_not_begin_leaves_no_file_of_statistics() {
+    let folder = folder(1);
+    let written = |name: &str| fs::read_to_string(folder.path().join(name)).ok().map(|text| text.lines().count());
+    fs::write(folder.path().join("mine.jsonl"), "").expect("writable");
+    let part = |words: &[&str], name: &str| {
+        let flags = ["--stats", "1s", "--stats-to", name, "--set", "transport.kind=pcap", "--set", FILES];
+        pktgen(folder.path(), &[words, &["x.toml", "--out", "out"], &flags].concat())
+    };
+    for name in ["s.csv", "s.jsonl", "mine.jsonl"] {
+        let output = part(&["target"], name);
+        let said = text(&output.stderr);
+        assert!(output.status.code() == Some(2) && said.contains("cannot open w.pcapng"), "{said}");
+    }
+    assert_eq!(["s.csv", "s.jsonl", "mine.jsonl"].map(written), [None, None, Some(0)]);
+    // One that begins leaves a row at least.
+    let output = part(&["replay", "--role", "workers"], "s.csv");
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    assert!(written("s.csv") > Some(1), "{:?}", written("s.csv"));
+}
+
 #[test]
 fn what_cannot_be_written_is_refused_before_the_run() {
     let folder = folder(1);

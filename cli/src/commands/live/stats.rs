@@ -35,19 +35,36 @@ pub(super) struct StatsWriter {
     sink: Sink,
     path: PathBuf,
     rows: u64,
+    /// Whether its file was created for it.
+    is_new: bool,
     /// Why writing stopped.
     failure: Option<std::io::Error>,
+}
+
+/// A run that does not begin leaves no file.
+impl Drop for StatsWriter {
+    fn drop(&mut self) {
+        if self.is_new && self.rows == 0 && self.failure.is_none() {
+            let _ = std::fs::remove_file(&self.path);
+        }
+    }
 }
 
 impl StatsWriter {
     /// Opens `--stats-to`; without it rows go to standard output.
     pub(super) fn open(to: Option<&Path>) -> Result<Self> {
         let path = to.unwrap_or(Path::new("-")).to_owned();
+        let mut is_new = false;
+        let mut created = || {
+            let (file, new) = create(&path)?;
+            is_new = new;
+            Ok::<_, Error>(file)
+        };
         let sink = match path.extension().and_then(|word| word.to_str()) {
             _ if path == Path::new("-") => Sink::Output,
             None if path == Path::new(RUN) => Sink::Runs(None),
-            Some("csv") => Sink::Csv(create(&path)?),
-            Some("jsonl") => Sink::Json(create(&path)?),
+            Some("csv") => Sink::Csv(created()?),
+            Some("jsonl") => Sink::Json(created()?),
             _ => {
                 return Err(Error::config(format!(
                     "--stats-to {}: unknown extension; there are: .csv, .jsonl, - for JSON lines on standard output, \
@@ -56,7 +73,7 @@ impl StatsWriter {
                 )));
             }
         };
-        Ok(StatsWriter { sink, path, rows: 0, failure: None })
+        Ok(StatsWriter { sink, path, rows: 0, is_new, failure: None })
     }
 
     /// Writes the finished interval, if any.
@@ -112,11 +129,16 @@ impl StatsWriter {
     }
 }
 
-/// Creates a new file, or opens a pipe or an empty file that no other run writes.
-fn create(path: &Path) -> Result<File> {
+/// Creates a new file, or opens a pipe or an empty file that no other run writes. Returns also whether it is new.
+fn create(path: &Path) -> Result<(File, bool)> {
     let refuse = |why: &str| Err(Error::config(format!("--stats-to {}: {why}; choose another", path.display())));
-    let opened = File::options().create(true).truncate(false).write(true).open(path);
-    let file = opened.map_err(Error::io("create", path))?;
+    let opened = match File::create_new(path) {
+        Err(e) if e.kind() == std::io::ErrorKind::AlreadyExists => {
+            File::options().create(true).truncate(false).write(true).open(path).map(|file| (file, false))
+        }
+        created => created.map(|file| (file, true)),
+    };
+    let (file, is_new) = opened.map_err(Error::io("create", path))?;
     let about = file.metadata().map_err(Error::io("read", path))?;
     if about.is_file() && matches!(file.try_lock(), Err(std::fs::TryLockError::WouldBlock)) {
         return refuse("another run writes the file");
@@ -124,7 +146,7 @@ fn create(path: &Path) -> Result<File> {
     // Checked while holding the lock: until then another process may have written.
     match file.metadata().map_err(Error::io("read", path))?.len() {
         1.. if about.is_file() => refuse("the file is there already"),
-        _ => Ok(file),
+        _ => Ok((file, is_new)),
     }
 }
 
@@ -290,7 +312,7 @@ mod tests {
         assert_eq!(of("device"), json!({ "drops": 3, "rx": 9 }));
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("x.csv");
-        let mut file = create(&path).unwrap();
+        let (mut file, _) = create(&path).unwrap();
         assert!(create(&path).unwrap_err().to_string().contains("another run writes the file"));
         write_csv(&mut file, true, &row).unwrap();
         drop(file);
