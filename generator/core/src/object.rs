@@ -9,7 +9,7 @@ use serde::de::{Deserializer, MapAccess, Visitor};
 use serde::{Deserialize, Serialize};
 
 /// A struct that is read from an object only.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 #[serde(transparent)]
 pub struct Object<T>(
     /// The struct.
@@ -30,6 +30,11 @@ impl<'de, T: Deserialize<'de>> Deserialize<'de> for Object<T> {
         }
         deserializer.deserialize_map(OfMap(PhantomData))
     }
+}
+
+/// Deserialises a list of structs, each from an object only: for `deserialize_with`.
+pub fn list<'de, D: Deserializer<'de>, T: Deserialize<'de>>(deserializer: D) -> Result<Vec<T>, D::Error> {
+    Vec::<Object<T>>::deserialize(deserializer).map(|list| list.into_iter().map(|Object(each)| each).collect())
 }
 
 #[cfg(test)]

@@ -12,6 +12,7 @@ use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
+use crate::object::{self, Object};
 use crate::regular::check_regular;
 use crate::{Error, Result};
 
@@ -89,10 +90,13 @@ pub struct Plan {
     /// The placer.
     pub placer: String,
     /// Nodes; the index is the id.
+    #[serde(deserialize_with = "object::list")]
     pub nodes: Vec<PlanNode>,
     /// Cables.
+    #[serde(deserialize_with = "object::list")]
     pub links: Vec<PlanLink>,
     /// Flows.
+    #[serde(deserialize_with = "object::list")]
     pub flows: Vec<PlanFlow>,
     /// The rate of each flow that the plan promises, in wire bits per second.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -107,7 +111,7 @@ impl Plan {
     pub fn read(path: &Path) -> Result<Self> {
         check_regular(path)?;
         let text = std::fs::read_to_string(path).map_err(Error::io("read", path))?;
-        let plan: Plan = serde_json::from_str(&text)
+        let Object(plan): Object<Plan> = serde_json::from_str(&text)
             .map_err(|e| Error::config(format!("{}: it is not a plan of pktgen place: {e}", path.display())))?;
         plan.check().map_err(|why| Error::config(format!("{}: {why}", path.display())))?;
         Ok(plan)

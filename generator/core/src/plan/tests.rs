@@ -1,5 +1,7 @@
 //! Hand-made plans: their promises, and invalid plans.
 
+use serde_json::Value;
+
 use super::*;
 use crate::topology::{Role, Topology};
 use crate::units::{Rate, Size};
@@ -66,6 +68,21 @@ fn files_are_checked() {
     };
     assert_eq!(read(&serde_json::to_string(&star()).unwrap()).unwrap(), star());
     assert!(read("{}").unwrap_err().contains("not a plan"));
+    // A list of values in place of an object would be read in the order of the fields.
+    let whole = serde_json::to_value(star()).unwrap();
+    let values = |object: &Value, names: &[&str]| names.iter().map(|name| object[*name].clone()).collect::<Value>();
+    let refused =
+        |json: &Value| read(&json.to_string()).unwrap_err().contains("sequence, expected an object at line 1");
+    assert!(refused(&values(&whole, &["version", "placer", "nodes", "links", "flows", "rate_bps", "phi"])));
+    for (list, names) in [
+        ("nodes", &["name", "role", "workers"][..]),
+        ("links", &["from", "to", "rate_bps", "cost"]),
+        ("flows", &["source", "path"]),
+    ] {
+        let mut json = whole.clone();
+        json[list][0] = values(&whole[list][0], names);
+        assert!(refused(&json), "{list}");
+    }
     let newer = serde_json::to_string(&Plan { version: 9, ..star() }).unwrap();
     assert!(read(&newer).unwrap_err().contains("version 9"));
     assert!(Plan::read(&folder.path().join("none")).unwrap_err().to_string().contains("none"));
