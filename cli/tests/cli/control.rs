@@ -232,6 +232,8 @@ fn no_client_harms_a_run() {
     let huge = format!("{{\"v\":1,\"cmd\":\"{}\"}}\n", "x".repeat(5000));
     for (text, word, stays) in [
         ("no JSON\n", "no request", true),
+        ("[1,5,\"pause\"]\n", "expected an object", true),
+        ("{\"v\":1,\"id\":5,\"cmd\":\"rate\",\"args\":[5,null]}\n", "expected an object", true),
         ("{\"v\":2,\"id\":5,\"cmd\":\"pause\"}\n", "version 2", true),
         ("{\"v\":1,\"id\":5,\"cmd\":\"dance\"}\n", "\"dance\" is not known", true),
         ("{\"v\":1,\"id\":5,\"cmd\":\"rate\"}\n", "args.pps", true),

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+use pktgen_core::object::Object;
 use pktgen_core::time::Time;
 use pktgen_core::{Error, Result};
 use pktgen_realtime::driver::real_time::drop_privileges;
@@ -253,7 +254,7 @@ struct Request {
     id: Value,
     cmd: String,
     #[serde(default)]
-    args: Arguments,
+    args: Object<Arguments>,
 }
 
 #[derive(Default, Deserialize)]
@@ -271,7 +272,7 @@ struct Answer {
 
 /// Executes a request.
 fn answer(line: &[u8], steering: &Steering) -> Answer {
-    let request: Request = match serde_json::from_slice(line) {
+    let Object(request): Object<Request> = match serde_json::from_slice(line) {
         Ok(request) => request,
         Err(why) => {
             // The request's id, if it can be parsed.
@@ -282,7 +283,7 @@ fn answer(line: &[u8], steering: &Steering) -> Answer {
             return Answer { text: failed(&id.unwrap_or_default(), &why), listens: false };
         }
     };
-    let Request { v, id, cmd, args } = request;
+    let Request { v, id, cmd, args: Object(args) } = request;
     if v != VERSION {
         let why = format!("version {v} of requests is not known; this is version {VERSION}");
         return Answer { text: failed(&id, &why), listens: false };
