@@ -16,3 +16,4 @@ pub use names::Names;
 pub(crate) use run_dir::{CAPTURE, PartDirs};
 pub use run_dir::{DeviceRows, Records, RunDir, ServerRows, Sides, Wanted, WorkerRows, recover};
 pub(crate) use run_dir::{join_records, write_controls, write_manifest};
+pub(crate) use stream::check_finished;

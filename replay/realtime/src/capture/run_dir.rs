@@ -19,7 +19,7 @@ use serde::Serialize;
 use super::claim::{Claim, hold};
 use super::lateness::LATENESS;
 use super::ordered::OrderedWriter;
-use super::stream::{Stream, convert, convert_both, finished_rows, merge_shifted, removed, running_path};
+use super::stream::{Stream, check_finished, convert, convert_both, finished_rows, merge_shifted, removed, running_path};
 use crate::clock::RunClock;
 use crate::recorder::Recorder;
 use crate::transport::Departure;
@@ -619,6 +619,7 @@ pub fn recover(dir: &Path, no_verify: bool) -> Result<[u64; 3]> {
     if manifest.state != RunState::Running {
         return Err(Error::data(dir, "the run has ended: there is nothing to recover"));
     }
+    check_finished(dir)?;
     let files = &mut manifest.files;
     let rows =
         [recover_or_empty::<Sent>(dir, files)?, recover_or_empty::<Book>(dir, files)?, recover_received(dir, files)?];
@@ -634,11 +635,8 @@ pub fn recover(dir: &Path, no_verify: bool) -> Result<[u64; 3]> {
         std::fs::remove_file(&left).map_err(Error::io("remove", &left))?;
     }
     // Files that were complete when it was killed have no digest yet.
-    for name in STREAMS
-        .iter()
-        .map(|stream| format!("{}.parquet", stream.name))
-        .chain([CAPTURE, CAPTURE_SENT, LATENESS].map(str::to_owned))
-    {
+    let streams = STREAMS.iter().map(|stream| format!("{}.parquet", stream.name));
+    for name in streams.chain([CAPTURE, CAPTURE_SENT, LATENESS].map(str::to_owned)) {
         let path = dir.join(&name);
         if !files.contains_key(&name) && path.is_file() {
             files.insert(name, digest::file_digest(&path)?);

@@ -19,7 +19,7 @@ use pktgen_core::arrow::error::ArrowError;
 use pktgen_core::arrow::ipc::reader::StreamReader;
 use pktgen_core::arrow::ipc::writer::StreamWriter;
 use pktgen_core::quiet::attempt;
-use pktgen_core::record::{Edition, FileDigests, Row};
+use pktgen_core::record::{Edition, FileDigests, Row, STREAMS};
 use pktgen_core::time::Time;
 use pktgen_core::whole::WholeFile;
 use pktgen_core::{Error, Result, footer};
@@ -365,6 +365,29 @@ pub(super) fn finished_rows<R: Row>(dir: &Path) -> Result<u64> {
     let path = finished_path(dir, R::STREAM.name);
     let builder = open_finished(&path)?;
     Ok(builder.metadata().file_metadata().num_rows().max(0) as u64)
+}
+
+/// Refuses files in `dir` that have the name of a finished stream and other columns: the run did not write them.
+pub(crate) fn check_finished(dir: &Path) -> Result<()> {
+    for stream in &STREAMS {
+        let path = finished_path(dir, stream.name);
+        if !path.exists() {
+            continue;
+        }
+        let builder = open_finished(&path)?;
+        let schema = builder.schema();
+        let edition = Edition::of(&path, stream.name, schema).map_err(|fault| Error::data(&path, fault))?;
+        let columns = edition.columns(schema);
+        let has = |name: &str| columns.contains(&name);
+        if columns.len() != stream.columns.len() || !stream.columns.iter().all(|column| has(column.name)) {
+            let what = format!(
+                "its columns are not those of \"{}\", so it is not of this run; move it out of the folder",
+                stream.name
+            );
+            return Err(Error::data(&path, what));
+        }
+    }
+    Ok(())
 }
 
 /// Opens a finished stream for reading.

@@ -303,3 +303,30 @@ fn recovery_keeps_a_whole_file() {
     assert_eq!(recover_stream::<Received>(dir, &mut files).unwrap(), 1, "the rows of the whole file");
     assert_eq!((read(dir), running_path(dir, RECEIVED).exists()), (vec![(1, 0, 0)], false));
 }
+
+/// It would be taken for a whole stream, and the rows of the run would be removed.
+#[test]
+fn recovery_refuses_files_of_others_with_the_name_of_a_stream() {
+    let (folder, elsewhere) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let dir = folder.path();
+    write_running(dir, 0);
+    Stream::<Sent>::create(dir).unwrap().end().unwrap();
+    let mut stream = Stream::<Received>::create(elsewhere.path()).unwrap();
+    stream.push(&row((1, 0, 0))).unwrap();
+    stream.finish(elsewhere.path(), &mut FileDigests::new()).unwrap();
+    let copy = |name: &str| std::fs::copy(elsewhere.path().join("received.parquet"), dir.join(name)).unwrap();
+    // Names have some of its columns.
+    for name in ["sent.parquet", "states.parquet", "names.parquet"] {
+        copy(name);
+        let refusal = recover(dir, false).unwrap_err().to_string();
+        assert!(refusal.contains(name) && refusal.contains("move it out of the folder"), "{refusal}");
+        assert!(dir.join(name).exists() && running_path(dir, "sent").exists());
+        std::fs::remove_file(dir.join(name)).unwrap();
+    }
+    // One with other names stays as it is, and a whole stream of the run is its own.
+    copy("mine.parquet");
+    copy("received.parquet");
+    assert_eq!(recover(dir, false).unwrap(), [0, 0, 1]);
+    let left = ["books.parquet", "manifest.json", "mine.parquet", "received.parquet", "sent.parquet"];
+    assert_eq!(files(dir), left);
+}

@@ -15,7 +15,7 @@ use pktgen_core::{Error, Result};
 use super::super::ranks::{SHARED, writes};
 use super::super::shard::of_known_version;
 use super::super::text;
-use crate::capture::{hold, recover};
+use crate::capture::{check_finished, hold, recover};
 use crate::catalogue::Catalogue;
 
 /// The parts, in the order of the path.
@@ -63,6 +63,8 @@ impl Recovered {
     /// replaces the copy that an interrupted merge left there. The run dir is not changed: its process may be alive on
     /// another host.
     fn of(dir: &Path, rank: &Rank, out: &Path) -> Result<Self> {
+        // Before the copy, whose files an error would name.
+        check_finished(dir)?;
         let name = out.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
         let folder = out.with_file_name(format!("{name}.recovering-{}", rank.rank));
         std::fs::create_dir_all(&folder).map_err(Error::io("create folder", &folder))?;
@@ -480,6 +482,10 @@ mod tests {
         let why = refused();
         assert!(why.contains(&format!("rm -r {}", beside.display())), "{why}");
         assert!(beside.join("mine").is_file() && beside.join(COPY).is_dir());
+        // A file of others is named where it is.
+        let others = dir.join("states.parquet");
+        std::fs::write(&others, "mine").unwrap();
+        assert!(refused().contains(&others.display().to_string()));
     }
 
     /// Manifests of older builds have no hash of the profile: their parts are joined as before.
