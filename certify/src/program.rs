@@ -48,9 +48,14 @@ impl<'a> ProgramBench<'a> {
         make: impl Fn() -> Result<Plan> + 'a,
     ) -> Result<(Self, ProbeGround)> {
         let plan = make()?;
-        let ground = ProbeGround { links: links(&plan)?, ..at_node(&plan, late)? };
+        let ground = Self::ground(&plan, late)?;
         let rig = Rig::of(plan, suite)?;
         Ok((ProgramBench { make: Box::new(make), suite, rig, now: 0 }, ground))
+    }
+
+    /// Returns the facts for a suite's clauses, without a bench.
+    pub fn ground(plan: &Plan, late: Time) -> Result<ProbeGround> {
+        Ok(ProbeGround { links: links(plan)?, ..at_node(plan, late)? })
     }
 }
 

@@ -90,6 +90,12 @@ impl<'a> RunToCertify<'a> {
         let settings = CertifySettings::of(&mut own)?;
         let plan = experiment.prepare(run)?;
         let suite = suite(&plan, &experiment.name)?;
+        // Only this bench observes frames at the far ends of links.
+        if has_program_bench(&plan)
+            && let Some(why) = (suite.refuses)(&ProgramBench::ground(&plan, settings.late(false))?)
+        {
+            return Err(Error::config(why));
+        }
         let seed = args.seed.unwrap_or(run.seed);
         let repeats = args.repeats.or(settings.repeats);
         let profiles = [CertifyProfile::Correctness, CertifyProfile::Quick, CertifyProfile::Full];
@@ -285,6 +291,11 @@ fn suite(plan: &Plan, experiment: &str) -> Result<&'static ClauseSuite> {
 }
 
 type Bench<'a> = Box<dyn ProbeBench + 'a>;
+
+/// Returns whether the device is the program of this project.
+fn has_program_bench(plan: &Plan) -> bool {
+    !plan.spec.is_real_time() && plan.spec.transport.lockstep.is_none()
+}
 
 /// Returns the bench that sends frames to the device: on wires, in lockstep, or around the program of this project.
 fn bench<'a>(

@@ -56,12 +56,41 @@ fn our_switch_of_libra_conforms_in_virtual_time() {
     }
 }
 
+/// The clauses cannot be decided where a right switch sends results again before acks can be back; with a longer timeout they can.
+#[test]
+fn links_that_outlast_the_timeout_of_results_are_refused() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let (file, out) = (folder.path().join("x.toml"), folder.path().join("out"));
+    std::fs::write(&file, SPARSE).expect("writable");
+    let (file, path) = (file.display().to_string(), out.display().to_string());
+    let certify = |set: &[&str]| {
+        let words = ["certify", &file, "--json", "--repeats", "1", "--out", &path];
+        pktgen(&[], &words, set).output().expect("it runs")
+    };
+    for slow in ["topology.delay=1ms", "topology.host_rate=10Mbps"] {
+        let output = certify(&[slow]);
+        let said = said(&output);
+        assert_eq!(output.status.code(), Some(2), "{slow}: {said}");
+        assert!(said.contains("target.result_timeout = 1ms: results take"), "{slow}: {said}");
+        assert!(!out.exists(), "{slow}");
+    }
+    let output = certify(&["topology.delay=1ms", "target.result_timeout=5.001ms"]);
+    assert_eq!(output.status.code(), Some(0), "{}", said(&output));
+}
+
 #[test]
 fn a_switch_of_libra_in_lockstep_conforms_or_fails_the_clause_that_names_its_fault() {
     let switch = [&["--ports", "5", "--up", "4"], &SWITCH[..]].concat();
     let (code, lines, said) = in_lockstep("libra", &[&switch[..], &["--timeout-ms", "1"]].concat(), &[]);
     assert_eq!(code, Some(0), "{said}");
     assert!(with(&lines, "passed").len() > 30, "{said}");
+    // Frames are observed at the device: links do not count, and a switch that sends no results fails.
+    for (needs, expected) in [("4", 0), ("5", 1)] {
+        let words = [&switch[..], &["--timeout-ms", "1", "--needs", needs]].concat();
+        let (code, lines, said) = in_lockstep("libra", &words, &["topology.delay=1ms"]);
+        assert_eq!(code, Some(expected), "{needs}: {said}");
+        assert_eq!(with(&lines, "failed").contains(&"libra-sum"), expected == 1, "{needs}: {said}");
+    }
     for (words, clause) in [
         (&["--timeout-ms", "1", "--wrong", "1"][..], "libra-sum"),
         (&["--timeout-ms", "1", "--stale", "1"], "libra-reuse"),

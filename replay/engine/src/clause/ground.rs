@@ -52,9 +52,14 @@ impl ProbeGround {
 
     /// Returns the time within which this many frames that leave at once through one port are observed: the longest of all ports.
     pub fn on_links(&self, frames: usize) -> Time {
-        let last =
-            |link: &Link| lasts(link, self.frame_bytes).saturating_mul(frames as Time).saturating_add(link.delay);
-        self.links.iter().map(last).max().unwrap_or(0).min(NEVER / 4)
+        self.links.iter().map(|link| until_last(link, frames, self.frame_bytes)).max().unwrap_or(0)
+    }
+
+    /// Returns the time within which this many frames of `bytes` that leave at once through one port are observed at workers: the longest
+    /// of their ports.
+    pub fn to_workers(&self, frames: usize, bytes: usize) -> Time {
+        let links = self.port_of.iter().filter_map(|port| self.links.get(usize::from(*port)));
+        links.map(|link| until_last(link, frames, bytes)).max().unwrap_or(0)
     }
 
     /// Returns a flag of the experiment; false if it is not set.
@@ -107,4 +112,9 @@ impl ProbeGround {
 /// Returns the time that a frame of `bytes` occupies a link.
 fn lasts(link: &Link, bytes: usize) -> Time {
     Serialiser::new(link.rate, link.overhead).take(bytes as u32)
+}
+
+/// Returns the time until the last of this many frames of `bytes` is at the far end of a link.
+fn until_last(link: &Link, frames: usize, bytes: usize) -> Time {
+    lasts(link, bytes).saturating_mul(frames as Time).saturating_add(link.delay).min(NEVER / 4)
 }

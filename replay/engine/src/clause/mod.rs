@@ -97,6 +97,8 @@ pub struct ClauseSuite {
     pub groups: &'static [ClauseGroup],
     /// Returns a remark on this device and its surroundings to be shown before the first clause, if any.
     pub before: fn(&ProbeGround) -> Option<String>,
+    /// Returns why these settings leave every clause open, whatever the device, and the remedy; none if clauses can be decided.
+    pub refuses: fn(&ProbeGround) -> Option<String>,
     /// The load for its performance clauses; none if it has none.
     pub load: Option<&'static LoadModel>,
 }

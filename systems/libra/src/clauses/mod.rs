@@ -13,9 +13,11 @@ mod switch;
 mod tests;
 
 use pktgen_core::config::Value;
-use pktgen_core::time::{MS, Time};
+use pktgen_core::time::{MS, SECOND, Time, US};
 use pktgen_core::units::Span;
 use pktgen_engine::clause::{Clause, ClauseGroup, ClauseSuite, ProbeGround};
+
+use crate::format::{HOT_FRAME_MAX, RESULT_PAIRS};
 
 /// The suite.
 pub(crate) static SUITE: ClauseSuite = ClauseSuite {
@@ -40,6 +42,7 @@ pub(crate) static SUITE: ClauseSuite = ClauseSuite {
         ClauseGroup { title: "What takes part in no sum", clauses: refused::CLAUSES },
     ],
     before: short_timeout,
+    refuses: far_workers,
     load: None,
 };
 
@@ -83,5 +86,29 @@ fn short_timeout(ground: &ProbeGround) -> Option<String> {
          that is rare, if the device has the same timeout",
         Span::from_ps(timeout),
         Span::from_ps(SHORT)
+    ))
+}
+
+/// `target.result_timeout` over the time of results on links with which all clauses can be decided: clauses look every eighth of it, and
+/// `libra-result-resent` needs acks within half of it.
+const TIMES: Time = 5;
+
+/// Returns why results come again before workers can acknowledge them, whatever the device: their round trip on links is longer than the
+/// timeout. Unknown, and none, if frames are observed at the device.
+fn far_workers(ground: &ProbeGround) -> Option<String> {
+    let timeout = switch::result_timeout(ground);
+    let takes = ground.to_workers((switch::PARAMETERS as usize).div_ceil(RESULT_PAIRS), HOT_FRAME_MAX);
+    if 2 * takes <= timeout || unfit(ground).is_some() {
+        return None;
+    }
+    let rounded = |time: Time| Span::from_ps(time.saturating_add(US - 1) / US * US);
+    let fits = rounded(takes.saturating_mul(TIMES));
+    // The maximum of the setting.
+    let longer = if fits.ps() > SECOND { String::new() } else { format!("raise the timeout to {fits} or more, ") };
+    Some(format!(
+        "target.result_timeout = {}: results take {} to their workers by the delays and rates of the topology's links, and come again before \
+         acks can be back; {longer}lower topology.delay, or use faster links to workers",
+        Span::from_ps(timeout),
+        rounded(takes)
     ))
 }

@@ -6,8 +6,9 @@ use std::sync::Arc;
 use pktgen_core::Result;
 use pktgen_core::config::Document;
 use pktgen_core::seed::Seed;
-use pktgen_core::time::{MS, SECOND, Time};
-use pktgen_core::topology::Population;
+use pktgen_core::time::{MS, SECOND, Time, US};
+use pktgen_core::topology::{Link, Population};
+use pktgen_core::units::Size;
 
 use super::SUITE;
 use super::naive::{Defect, HOT, JOBS, Naive, PLANTED, SERVER, WORKERS, naive, naive_on};
@@ -289,6 +290,33 @@ fn a_lost_end_fails_no_later_clause() {
                 assert!(ended.is_ok(), "{seed}, {n}, {clause}: {ended:?}");
             }
         }
+    }
+}
+
+#[test]
+fn links_on_which_results_outlast_their_timeout_are_refused() {
+    let refused = |delay: Time, rate: &str, more: &str| {
+        let link = |rate: &str| {
+            let (rate, overhead) = (rate.parse().unwrap(), Size::from_bytes(24));
+            Link { from: 0, to: 1, rate, delay, overhead, slots: None }
+        };
+        let mut links = vec![link(rate); usize::from(SERVER) + 1];
+        // No result goes to the server.
+        links[usize::from(SERVER)] = link("1kbps");
+        (SUITE.refuses)(&ProbeGround { links, ..ground(more) })
+    };
+    // Four results of 216 bytes.
+    assert_eq!((refused(499 * US, "100Gbps", ""), refused(0, "20Mbps", "")), (None, None));
+    assert_eq!((SUITE.refuses)(&ground("")), None, "frames are observed at the device");
+    assert_eq!(refused(MS, "100Gbps", "mode = \"async\"\n"), None, "no clause applies");
+    for (delay, rate, parts) in [
+        (500 * US, "100Gbps", ["target.result_timeout = 1ms", "take 501us", "raise the timeout to 2.501ms or more"]),
+        (0, "10Mbps", ["target.result_timeout = 1ms", "take 692us", "raise the timeout to 3.456ms or more"]),
+        // Above the maximum of the setting.
+        (201 * MS, "100Gbps", ["target.result_timeout = 1ms", "take 201.001ms", "acks can be back; lower"]),
+    ] {
+        let why = refused(delay, rate, "").expect("refused");
+        assert!(parts.iter().all(|part| why.contains(part)), "{why}");
     }
 }
 

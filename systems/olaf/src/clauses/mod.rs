@@ -44,6 +44,7 @@ pub(crate) static SUITE: ClauseSuite = ClauseSuite {
         ClauseGroup { title: "Performance", clauses: performance::CLAUSES },
     ],
     before: too_fast,
+    refuses: |_| None,
     load: Some(&load::LOAD),
 };
 

@@ -46,5 +46,6 @@ pub(crate) static SUITE: ClauseSuite = ClauseSuite {
         ClauseGroup { title: "Performance", clauses: performance::CLAUSES },
     ],
     before: |_| None,
+    refuses: |_| None,
     load: Some(&load::LOAD),
 };

@@ -40,6 +40,7 @@ pub(crate) static SUITE: ClauseSuite = ClauseSuite {
         ClauseGroup { title: "What takes part in no sum", clauses: refused::CLAUSES },
     ],
     before: short_timeout,
+    refuses: |_| None,
     load: None,
 };
 
