@@ -174,6 +174,25 @@ fn what_does_not_fit_is_refused_with_value_limit_source_and_remedy() {
     refuses(&words, &set, &["--aom", "capture.records", "not \"none\""]);
 }
 
+/// Advice for smaller frames is of the experiment's own workers, and names no acknowledgements where that changes nothing.
+#[test]
+fn advice_for_smaller_frames_is_possible() {
+    let generic = fs::read_to_string(root().join("configs/hardware/generic.toml")).expect("a profile");
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let small = folder.path().join("small.toml").display().to_string();
+    fs::write(&small, generic.replace("most = 9036", "most = 256")).expect("writable");
+    let without = "endpoint.ack_model=none";
+    for (experiment, set, advice) in [
+        ("olaf/table1.toml", &[][..], "; lower workload.bytes or set endpoint.ack_model = \"none\"\n"),
+        ("olaf/table1.toml", &[without, "workload.bytes=300B"], "; lower workload.bytes\n"),
+        ("wires/switchml.toml", &[], "; lower workload.elements\n"),
+        ("olaf/figure8.toml", &[], "; use smaller layers (workload.hidden)\n"),
+    ] {
+        refuses(&["device", "check", &small, &config(experiment)], set, &["at most 256", advice]);
+    }
+    prints(&["device", "check", &small, &config("olaf/table1.toml")], &[without]);
+}
+
 #[test]
 fn a_dry_run_says_what_would_be_sent_and_sends_nothing() {
     let wires = config("olaf/table1-wires.toml");

@@ -63,7 +63,7 @@ pub fn check(profile: &Profile, facts: &Facts) -> Checked {
             profile.name,
             limit.allows(),
             limit.source,
-            kind.remedy
+            (kind.remedy)(facts)
         );
         checked.findings.push(ProfileFinding { what: limit.of.into(), refused: !limit.note, text });
     }

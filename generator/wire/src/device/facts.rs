@@ -54,7 +54,7 @@ pub struct Facts {
     pub hot_parameters: Vec<Vec<HotParameter>>,
     /// Time in ms without progress after which a block is given up.
     pub timeout_ms: Option<u64>,
-    /// Key to lower for smaller frames, as advice.
+    /// Advice for smaller frames: "lower" some key.
     pub smaller: String,
 }
 

@@ -14,8 +14,8 @@ pub struct LimitKind {
     pub name: &'static str,
     /// Description, printed before the number.
     pub about: &'static str,
-    /// Advice on what to change in the experiment.
-    pub remedy: &'static str,
+    /// Returns advice on what to change in the experiment.
+    pub remedy: fn(&Facts) -> &str,
     /// Returns the amount that an experiment needs; `None` if it does not apply.
     pub value: fn(&Facts, &Profile) -> Option<u64>,
 }
@@ -29,67 +29,67 @@ pub static LIMITS: &[LimitKind] = &[
     LimitKind {
         name: "frame_bytes",
         about: "bytes of the largest frame, from the Ethernet header on, VLAN tag included:",
-        remedy: "lower workload.bytes or workload.elements, or set endpoint.ack_model = \"none\"",
+        remedy: |facts| facts.smaller.as_str(),
         value: |facts, profile| Some(tagged(profile, facts.frame_bytes)),
     },
     LimitKind {
         name: "summed_bytes",
         about: "bytes of a frame that the device has to see whole, VLAN tag included:",
-        remedy: "take the VLAN tag out of the profile (addressing.vlan), or lower workload.elements",
+        remedy: |_| "take the VLAN tag out of the profile (addressing.vlan), or lower workload.elements",
         value: |facts, profile| Some(tagged(profile, facts.summed_bytes.unwrap_or(facts.frame_bytes))),
     },
     LimitKind {
         name: "elements",
         about: "gradients or pairs of a packet:",
-        remedy: "lower workload.elements (dense) or workload.bytes",
+        remedy: |_| "lower workload.elements (dense) or workload.bytes",
         value: |facts, _| Some(facts.elements),
     },
     LimitKind {
         name: "workers",
         about: "workers:",
-        remedy: "lower workload.workers, workload.clusters or workload.workers_per_cluster",
+        remedy: |_| "lower workload.workers, workload.clusters or workload.workers_per_cluster",
         value: |facts, _| Some(facts.workers.len() as u64),
     },
     LimitKind {
         name: "workers_per_cluster",
         about: "workers of one cluster or job:",
-        remedy: "lower workload.workers or workload.workers_per_cluster, or make more clusters or jobs of them",
+        remedy: |_| "lower workload.workers or workload.workers_per_cluster, or make more clusters or jobs of them",
         value: |facts, _| facts.clusters().iter().map(|cluster| cluster.len() as u64).max(),
     },
     LimitKind {
         name: "clusters",
         about: "clusters or jobs:",
-        remedy: "lower workload.clusters or workload.jobs",
+        remedy: |_| "lower workload.clusters or workload.jobs",
         value: |facts, _| Some(facts.workers.clusters_ever() as u64),
     },
     LimitKind {
         name: "window",
         about: "packets that a worker may have under way:",
-        remedy: "lower endpoint.window or endpoint.pool",
+        remedy: |_| "lower endpoint.window or endpoint.pool",
         value: |facts, _| facts.window,
     },
     LimitKind {
         name: "iterations",
         about: "iterations:",
-        remedy: "lower workload.iterations",
+        remedy: |_| "lower workload.iterations",
         value: |facts, _| facts.iterations,
     },
     LimitKind {
         name: "queue_slots",
         about: "updates that the queue holds:",
-        remedy: "lower target.slots",
+        remedy: |_| "lower target.slots",
         value: |facts, _| facts.queue_slots,
     },
     LimitKind {
         name: "registers",
         about: "registers of hot parameters:",
-        remedy: "lower endpoint.registers",
+        remedy: |_| "lower endpoint.registers",
         value: |facts, _| facts.registers,
     },
     LimitKind {
         name: "hot_parameters",
         about: "hot parameters of all jobs:",
-        remedy: "lower workload.hot or workload.jobs",
+        remedy: |_| "lower workload.hot or workload.jobs",
         value: |facts, _| facts.hot.map(|hot| hot * facts.workers.clusters_ever().max(1) as u64),
     },
 ];

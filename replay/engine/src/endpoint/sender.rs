@@ -20,7 +20,7 @@ use crate::frame::{Frame, Kind, Pool};
 /// The protocol of updates with our headers, and their acknowledgements.
 pub static UPDATES: Protocol = Protocol {
     format: FORMAT,
-    smaller: "lower workload.bytes, set endpoint.ack_model = \"none\"",
+    smaller: "lower workload.bytes",
     whole: false,
     identify,
     values: update::gradients,
@@ -28,8 +28,11 @@ pub static UPDATES: Protocol = Protocol {
     heads: |_| Some(Arc::new(head_of)),
 };
 
-/// Advice for smaller frames if acknowledgements are no longer than updates.
-pub const SMALLER_UPDATES: &str = "lower workload.bytes";
+/// Advice for smaller frames if the longest are acknowledgements whose content may be left out.
+pub const SMALLER_ACKS: &str = "lower workload.bytes or set endpoint.ack_model = \"none\"";
+
+/// Advice for smaller frames if updates and acknowledgements carry models of workers that learn.
+pub const SMALLER_MODELS: &str = "use smaller layers (workload.hidden)";
 
 /// Updates between the one that is sent and the one whose memory is fetched.
 const AHEAD: usize = 4;

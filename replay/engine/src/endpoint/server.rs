@@ -47,7 +47,10 @@ settings! {
 
 /// Maximum number of gradients or weights in an acknowledgement. Its header is longer than that of an update, so the last ones do not
 /// fit if updates have the maximum size.
-const ROOM: usize = (FRAME_MAX - HEAD - ACK_HEAD) / 4;
+const ROOM: usize = (FRAME_MAX - ACK_MIN) / 4;
+
+/// Bytes of an acknowledgement without content.
+pub const ACK_MIN: usize = HEAD + ACK_HEAD;
 
 /// Returns the bytes of the acknowledgement of an update of `update` bytes: with its gradients, or as many weights,
 /// unless `endpoint.ack_model` says otherwise; 0 if the server sends none.
@@ -60,7 +63,7 @@ pub fn ack_bytes(endpoint: &Section, update: u32) -> u32 {
         Ok(Some(Carries::Nothing)) => 0,
         _ => elements_in(update as usize).min(ROOM),
     };
-    (HEAD + ACK_HEAD + elements * 4) as u32
+    (ACK_MIN + elements * 4) as u32
 }
 
 impl UpdateServer {
@@ -135,7 +138,7 @@ impl UpdateServer {
             Carries::Average | Carries::Weights => self.models.vector(header.cluster, self.ack_model).len(),
         };
         let elements = elements.min(ROOM) as u16;
-        let len = HEAD + ACK_HEAD + usize::from(elements) * 4;
+        let len = ACK_MIN + usize::from(elements) * 4;
         let frame = Frame {
             t: update.t,
             packet: header.packet(),

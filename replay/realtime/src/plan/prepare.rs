@@ -19,8 +19,8 @@ use super::devices::read_devices;
 use super::network::{host_rate_bps, round_trip, standby};
 use super::{Plan, Spec};
 use crate::catalogue::Catalogue;
-use crate::endpoint::sender::{SMALLER_UPDATES, UPDATES};
-use crate::endpoint::{Crew, Facts, Payloads, Protocol, Receiver, UpdateServer, WorkerKind, raw, server};
+use crate::endpoint::sender::{SMALLER_ACKS, SMALLER_MODELS, UPDATES};
+use crate::endpoint::{Crew, Facts, Payloads, Receiver, UpdateServer, WorkerKind, raw, server};
 use crate::external::{Hardware, may_merge};
 use crate::ledger::{Evidence, Goal, Ledger, Subject};
 use crate::parts::Parts;
@@ -147,7 +147,7 @@ fn planned(catalogue: &'static Catalogue, mut document: Document, seed: u64, sha
     };
     let (Crew { workers: crew, mut declared, payloads }, receiver) =
         read_endpoints(catalogue, &mut document, endpoint, &facts, laned(&lanes, opened.source))?;
-    let frame_bytes = largest(declared.frame_bytes, (frame_max, answer as usize), facts.protocol, &mut transport);
+    let frame_bytes = largest(declared.frame_bytes, (frame_max, answer as usize), &facts, &mut transport);
     let mut set = read_devices(catalogue, &mut document, (&topology, &routes), &facts, frame_bytes, &mut declared)?;
     let basis = Basis { facts: &facts, transport: &transport, devices: &set.devices, frame_max, goal: capture.goal };
     let subject = basis.subject(payloads, &mut set.remarks);
@@ -188,18 +188,21 @@ fn planned(catalogue: &'static Catalogue, mut document: Document, seed: u64, sha
 }
 
 /// Returns the largest frame: as declared, or that of workers with frames of up to `frame_max` bytes and a server that answers them with
-/// `answer`. Advice for smaller ones does not name acknowledgements if they are not larger than the updates.
+/// `answer`. Advice for smaller ones names acknowledgements only if they are the longest, and can be shorter.
 fn largest(
     declared: Option<usize>,
     (frame_max, answer): (usize, usize),
-    protocol: &Protocol,
+    facts: &Facts,
     transport: &mut TransportPlan,
 ) -> usize {
-    if frame_max >= answer && std::ptr::eq(protocol, &UPDATES) {
-        transport.smaller = SMALLER_UPDATES;
+    match facts.learning {
+        _ if !std::ptr::eq(facts.protocol, &UPDATES) => {}
+        Some(_) => transport.smaller = SMALLER_MODELS,
+        None if answer > frame_max.max(server::ACK_MIN) => transport.smaller = SMALLER_ACKS,
+        None => {}
     }
     // Raw frames are not answered.
-    declared.unwrap_or(if protocol.whole { frame_max } else { frame_max.max(answer) })
+    declared.unwrap_or(if facts.protocol.whole { frame_max } else { frame_max.max(answer) })
 }
 
 /// Reads the network and its routes. Refuses results at hosts that rows of records cannot name.

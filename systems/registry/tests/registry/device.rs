@@ -70,6 +70,7 @@ fn facts() -> Facts {
         queue_slots: Some(10),
         registers: Some(11),
         hot: Some(6),
+        smaller: "lower workload.bytes".into(),
         ..Facts::default()
     }
 }
