@@ -120,7 +120,7 @@ findings! {
         /// A capture lost frames.
         CaptureLost = "capture_lost" { kernel: u64, writer: u64, longest_away_ps: i64 } =>
             "{} frames were lost: {kernel} in the kernel (ring full or frame too long; raise --ring), {writer} because the writer was \
-             behind (raise --buffer, or write to a faster disk); the longest time between two looks at the ring was {:.1} ms",
+             behind (raise --buffer, or write to a faster disk); the ring had to buffer frames for up to {:.1} ms",
             kernel + writer, *longest_away_ps as f64 / 1e9;
         /// An interface dropped frames.
         InterfaceDropped = "interface_dropped" { frames: u64 } => "the interface itself dropped {frames} frames";

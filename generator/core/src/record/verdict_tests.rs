@@ -236,5 +236,7 @@ fn missing_acknowledgements_are_of_those_that_were_counted() {
 fn a_capture_names_all_that_it_lost() {
     let lost = Fault::CaptureLost { kernel: 3, writer: 4, longest_away_ps: 2_500_000_000 };
     let text = lost.to_string();
-    assert!(text.starts_with("7 frames were lost: 3 in the kernel") && text.ends_with("2.5 ms"), "{text}");
+    assert!(text.starts_with("7 frames were lost: 3 in the kernel"), "{text}");
+    // After a pause that is less than the time between two polls.
+    assert!(text.ends_with("; the ring had to buffer frames for up to 2.5 ms"), "{text}");
 }
