@@ -85,6 +85,8 @@ const GOOD: &[(&str, &str)] = &[
     ("proc/sys/net/core/rmem_max", "33554432\n"),
     ("proc/sys/net/core/wmem_max", "33554432\n"),
     ("sys/class/net/lo/flags", "0x9\n"),
+    ("sys/class/net/lo/ifindex", "1\n"),
+    ("sys/class/net/lo/iflink", "1\n"),
     ("sys/class/net/bonding_masters", "\n"),
     ("sys/class/net/eth1/flags", "0x1003\n"),
     ("sys/class/net/eth1/carrier", "1\n"),

@@ -119,10 +119,12 @@ impl Wire for Queues {
 /// Returns the numbers of receive and send queues of an interface. `folder` describes all interfaces.
 pub(super) fn count(folder: &Path, interface: &str) -> Result<(u32, u32)> {
     let path = folder.join(interface).join("queues");
-    let entries = fs::read_dir(&path).map_err(|e| {
+    // An entry that cannot be read may be a queue.
+    let entries = fs::read_dir(&path).and_then(|entries| entries.collect::<std::io::Result<Vec<_>>>());
+    let entries = entries.map_err(|e| {
         Error::Host(format!("this host cannot tell how many queues {interface} has: {}: {e}", path.display()))
     })?;
-    let names: Vec<_> = entries.flatten().map(|entry| entry.file_name()).collect();
+    let names: Vec<_> = entries.iter().map(|entry| entry.file_name()).collect();
     let of = |prefix| names.iter().filter(|name| name.to_str().is_some_and(|name| name.starts_with(prefix))).count();
     Ok((of("rx-") as u32, of("tx-") as u32))
 }

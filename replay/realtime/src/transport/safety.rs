@@ -7,9 +7,10 @@
 //! table that no rule names counts as well.
 //!
 //! `/sys` lists the interfaces of the network namespace in which it was mounted, netlink the routes of this thread's namespace. Interfaces are
-//! refused unless both are the same.
+//! refused unless both are the same, and if a file that tells where they lead cannot be read.
 
 use std::collections::BTreeMap;
+use std::ffi::OsString;
 use std::fmt;
 use std::fs;
 use std::io;
@@ -30,6 +31,9 @@ const PART: u128 = 8;
 /// Comparisons of the interfaces in `/sys` with those of the kernel, and pause between them: some may be added or removed meanwhile.
 const TRIES: u32 = 20;
 const PAUSE: Duration = Duration::from_millis(10);
+
+/// The consequence of unknown routes.
+const UNCHECKED: &str = "with transport.allow_default_route = true (capture: --allow-default-route) that is not checked";
 
 /// The source of a host's routes.
 pub type RouteTable<'a> = &'a dyn Fn() -> io::Result<Vec<Route>>;
@@ -132,7 +136,9 @@ fn check_usable_in(root: &Path, interface: &str) -> Result<()> {
 
 /// Performs [`check_ethernet`] with the type of an interface of a host whose files are below `root`, if it is known.
 pub fn check_ethernet_in(root: &Path, interface: &str) -> Result<()> {
-    number_in(root, interface, "type").map_or(Ok(()), |kind| check_ethernet(interface, kind))
+    let text = fs::read_to_string(root.join("sys/class/net").join(interface).join("type")).ok();
+    let kind = text.and_then(|text| text.trim().parse().ok());
+    kind.map_or(Ok(()), |kind| check_ethernet(interface, kind))
 }
 
 /// Refuses an interface of a type (`ARPHRD_…`) whose frames have no Ethernet header.
@@ -201,25 +207,26 @@ impl fmt::Display for WayOut {
 pub fn way_out(root: &Path, routes: RouteTable, interface: &str, reach: RouteReach) -> Result<Option<WayOut>> {
     let table = routes().map_err(|e| {
         Error::Host(format!(
-            "the routes of this host cannot be read ({e}), and {interface} may carry the default route; with \
-             transport.allow_default_route = true (capture: --allow-default-route) that is not checked"
+            "the routes of this host cannot be read ({e}), and {interface} may carry the default route; {UNCHECKED}"
         ))
     })?;
     let mut stack = vec![(interface.to_owned(), None)];
-    stack.extend(beside(root, interface, "upper_").into_iter().map(|name| (name, Some("above"))));
+    stack.extend(beside(root, interface, "upper_")?.into_iter().map(|name| (name, Some("above"))));
     if reach == RouteReach::Send {
-        let below = beside(root, interface, "lower_");
+        let (below, mut beyond) = (beside(root, interface, "lower_")?, Vec::new());
         // The other end itself only passes frames to this host, which sends them nowhere by its default route.
-        let ways = std::iter::once(interface).chain(below.iter().map(String::as_str));
-        let other_ends: Vec<_> = ways.filter_map(|name| other_end(root, name)).collect();
-        let beyond = other_ends.iter().flat_map(|name| beside(root, name, "upper_"));
-        let siblings = siblings(root, interface);
+        for name in std::iter::once(interface).chain(below.iter().map(String::as_str)) {
+            if let Some(end) = peer(root, name)? {
+                beyond.extend(beside(root, &end, "upper_")?);
+            }
+        }
+        let siblings = siblings(root, interface)?;
         stack.extend(below.into_iter().map(|name| (name, Some("below"))));
         stack.extend(siblings.into_iter().map(|name| (name, Some("beside"))));
-        stack.extend(beyond.map(|name| (name, Some("at the other end of"))));
+        stack.extend(beyond.into_iter().map(|name| (name, Some("at the other end of"))));
     }
     for (name, place) in stack {
-        let Some(number) = number_in(root, &name, "ifindex") else { continue };
+        let Some(number) = number_in(root, &name, "ifindex")? else { continue };
         for v4 in [true, false] {
             let leads = |route: &Route| route.interface == number || route.interface == routes::ANY;
             let own: Vec<_> = table.iter().filter(|route| leads(route) && route.to.is_ipv4() == v4).collect();
@@ -239,42 +246,63 @@ pub fn way_out(root: &Path, routes: RouteTable, interface: &str, reach: RouteRea
 }
 
 /// Returns the names of all interfaces on one side of `interface`, the nearest first: `"upper_"` or `"lower_"`.
-fn beside(root: &Path, interface: &str, side: &str) -> Vec<String> {
-    along(root, interface, side, &|_| true).split_off(1)
+fn beside(root: &Path, interface: &str, side: &str) -> Result<Vec<String>> {
+    Ok(along(root, interface, side, &|_| true)?.split_off(1))
 }
 
 /// Returns the name of `interface` and of those on one side of it, the nearest first, as far as `passes` is true of those before.
-fn along(root: &Path, interface: &str, side: &str, passes: &dyn Fn(&str) -> bool) -> Vec<String> {
+fn along(root: &Path, interface: &str, side: &str, passes: &dyn Fn(&str) -> bool) -> Result<Vec<String>> {
     let (mut found, mut at) = (vec![interface.to_owned()], 0);
     while let Some(name) = found.get(at) {
         at += 1;
         if !passes(name) {
             continue;
         }
-        let entries = fs::read_dir(root.join("sys/class/net").join(name)).into_iter().flatten().flatten();
-        let names = entries.filter_map(|entry| Some(entry.file_name().to_str()?.strip_prefix(side)?.to_owned()));
+        let all = names_in(&root.join("sys/class/net").join(name))?;
+        let names = all.iter().filter_map(|entry| Some(entry.strip_prefix(side)?.to_owned()));
         let mut new: Vec<_> = names.filter(|name| !found.contains(name)).collect();
         new.sort();
         found.append(&mut new);
     }
-    found
+    Ok(found)
+}
+
+/// Returns the names in a folder of interfaces, or of one of them; none if it does not exist.
+fn names_in(folder: &Path) -> Result<Vec<String>> {
+    let entries = fs::read_dir(folder).and_then(|entries| entries.collect::<io::Result<Vec<_>>>());
+    let text = |name: OsString| name.into_string().map_err(|name| unknown(folder, &format!("{name:?} is not UTF-8")));
+    match entries {
+        Ok(entries) => entries.into_iter().map(|entry| text(entry.file_name())).collect(),
+        Err(_) if !folder.is_dir() => Ok(Vec::new()),
+        Err(error) => Err(unknown(folder, &error)),
+    }
+}
+
+/// Returns the error for a file or folder that tells where frames go, and that cannot be read.
+fn unknown(path: &Path, why: &dyn fmt::Display) -> Error {
+    Error::Host(format!("{}: {why}, so frames may reach the host's default route; {UNCHECKED}", path.display()))
 }
 
 /// Returns the names of the interfaces above the lower interface of each macvlan, macvtap or ipvlan by which frames leave without a tag:
 /// `interface` itself, or one below it.
-fn siblings(root: &Path, interface: &str) -> Vec<String> {
+fn siblings(root: &Path, interface: &str) -> Result<Vec<String>> {
     let untagged = |name: &str| !has_tag(root, name);
-    let mut ways = along(root, interface, "lower_", &untagged);
+    let mut ways = along(root, interface, "lower_", &untagged)?;
     ways.retain(|name| untagged(name));
-    let lower_of = |name: &String| {
-        let link = number_in(root, name, "iflink")?;
-        beside(root, name, "lower_").into_iter().find(|lower| number_in(root, lower, "ifindex") == Some(link))
-    };
-    ways.iter().filter_map(lower_of).flat_map(|lower| beside(root, &lower, "upper_")).collect()
+    let mut siblings = Vec::new();
+    for name in ways {
+        let Some(link) = number_in(root, &name, "iflink")? else { continue };
+        for lower in beside(root, &name, "lower_")? {
+            if number_in(root, &lower, "ifindex")? == Some(link) {
+                siblings.extend(beside(root, &lower, "upper_")?);
+            }
+        }
+    }
+    Ok(siblings)
 }
 
 /// Returns whether frames leave an interface with a tag or a header of its own (VLAN, VXLAN, port of a switch). The kernel states a type of
-/// these, and of bridges and bonds, which add none; it states none of macvlans.
+/// these, and of bridges and bonds, which add none; it states none of macvlans. Without a type there is no tag, and more is checked.
 fn has_tag(root: &Path, interface: &str) -> bool {
     let text = fs::read_to_string(root.join("sys/class/net").join(interface).join("uevent")).unwrap_or_default();
     let mut kinds = text.lines().filter_map(|line| line.strip_prefix("DEVTYPE="));
@@ -283,14 +311,22 @@ fn has_tag(root: &Path, interface: &str) -> bool {
 
 /// Returns the name of the other end of a veth: two interfaces that name each other. `None` for other interfaces, and in another namespace.
 pub fn other_end(root: &Path, interface: &str) -> Option<String> {
+    peer(root, interface).ok().flatten()
+}
+
+/// Does the same; refuses what cannot be read.
+fn peer(root: &Path, interface: &str) -> Result<Option<String>> {
     let (own, other) = (number_in(root, interface, "ifindex")?, number_in(root, interface, "iflink")?);
-    let entries = fs::read_dir(root.join("sys/class/net")).ok()?.flatten();
-    let mut names = entries.filter_map(|entry| entry.file_name().into_string().ok());
-    names.find(|name| {
-        name != interface
-            && number_in(root, name, "ifindex") == Some(other)
-            && number_in(root, name, "iflink") == Some(own)
-    })
+    // An interface with none below it names itself.
+    if own.is_none() || other.is_none() || own == other {
+        return Ok(None);
+    }
+    for name in names_in(&root.join("sys/class/net"))? {
+        if number_in(root, &name, "ifindex")? == other && number_in(root, &name, "iflink")? == own {
+            return Ok(Some(name));
+        }
+    }
+    Ok(None)
 }
 
 /// Returns why a veth has no XDP, and the remedy: the kernel attaches programs to one if it has as many receive queues as its other end has
@@ -315,9 +351,19 @@ pub fn too_few_queues(root: &Path, interface: &str) -> (String, String) {
     }
 }
 
-/// Returns the number in a file of an interface.
-fn number_in(root: &Path, interface: &str, file: &str) -> Option<u32> {
-    fs::read_to_string(root.join("sys/class/net").join(interface).join(file)).ok()?.trim().parse().ok()
+/// Returns the number in a file of an interface; none if there is no such interface, or no longer.
+fn number_in(root: &Path, interface: &str, file: &str) -> Result<Option<u32>> {
+    let folder = root.join("sys/class/net").join(interface);
+    let path = folder.join(file);
+    let text = match fs::read_to_string(&path) {
+        Ok(text) => text,
+        // The kernel's answers for an interface that is being removed.
+        Err(error) if matches!(error.raw_os_error(), Some(libc::EINVAL | libc::ENODEV)) => return Ok(None),
+        Err(_) if !folder.is_dir() => return Ok(None),
+        Err(error) => return Err(unknown(&path, &error)),
+    };
+    let number = text.trim();
+    number.parse().map(Some).map_err(|_| unknown(&path, &format!("\"{number}\" is not a number")))
 }
 
 /// Returns how many of the internet's unicast addresses these routes of one family cover together, and their total:
@@ -348,6 +394,9 @@ fn span(route: &Route) -> (u128, u128) {
 
 #[cfg(test)]
 mod tests {
+    use std::ffi::OsStr;
+    use std::os::unix::ffi::OsStrExt;
+
     use super::*;
 
     fn route(text: &str, interface: u32) -> Route {
@@ -362,7 +411,9 @@ mod tests {
         for (number, name, flags, uppers) in interfaces {
             fs::create_dir_all(folder(name)).unwrap();
             fs::write(folder(name).join("flags"), flags).unwrap();
-            fs::write(folder(name).join("ifindex"), format!("{number}\n")).unwrap();
+            for file in ["ifindex", "iflink"] {
+                fs::write(folder(name).join(file), format!("{number}\n")).unwrap();
+            }
             for upper in *uppers {
                 fs::create_dir_all(folder(name).join(format!("upper_{upper}"))).unwrap();
                 fs::create_dir_all(folder(upper).join(format!("lower_{name}"))).unwrap();
@@ -529,6 +580,44 @@ mod tests {
             file(name, "iflink", format!("{lower}\n"));
         }
         root
+    }
+
+    /// An interface is refused if it is not known where it leads. One that is gone leads nowhere.
+    #[test]
+    fn what_cannot_be_read_is_refused() {
+        let way = |root: &tempfile::TempDir, name: &str, reach| way_out(root.path(), &|| Ok(Vec::new()), name, reach);
+        let net = |root: &tempfile::TempDir| root.path().join("sys/class/net");
+        let spoils: [fn(&Path) -> io::Result<()>; 3] = [
+            |path| fs::write(path, "x\n"),
+            |path| fs::remove_file(path),
+            |path| fs::remove_file(path).and_then(|()| fs::create_dir(path)),
+        ];
+        for (name, file) in [
+            ("eth0", "eth0/ifindex"),
+            ("eth0", "vlan5/ifindex"),
+            ("vlan5", "eth0/ifindex"),
+            ("veth0", "veth0/iflink"),
+            ("veth0", "veth1/ifindex"),
+            ("mv1", "mv0/ifindex"),
+            ("mv1", "mv1/iflink"),
+        ] {
+            for spoil in spoils {
+                let root = stacked();
+                assert_eq!(way(&root, name, RouteReach::Send).unwrap(), None, "{name}");
+                spoil(&net(&root).join(file)).unwrap();
+                let error = way(&root, name, RouteReach::Send).unwrap_err();
+                let said = error.to_string();
+                assert!(error.exit_code() == 3 && said.contains(file) && said.contains(UNCHECKED), "{name}: {said}");
+            }
+        }
+        let root = stacked();
+        fs::write(net(&root).join("veth0/iflink"), "x\n").unwrap();
+        assert_eq!(way(&root, "veth0", RouteReach::Take).unwrap(), None, "the other end does not matter");
+        fs::remove_dir_all(net(&root).join("vlan5")).unwrap();
+        assert_eq!(way(&root, "eth0", RouteReach::Send).unwrap(), None, "what is gone leads nowhere");
+        fs::create_dir(net(&root).join("eth0").join(OsStr::from_bytes(b"upper_\xff"))).unwrap();
+        let said = way(&root, "eth0", RouteReach::Send).unwrap_err().to_string();
+        assert!(said.contains("UTF-8"), "{said}");
     }
 
     #[test]
