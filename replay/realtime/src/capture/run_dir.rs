@@ -19,7 +19,9 @@ use serde::Serialize;
 use super::claim::{Claim, hold};
 use super::lateness::LATENESS;
 use super::ordered::OrderedWriter;
-use super::stream::{Stream, check_finished, convert, convert_both, finished_rows, merge_shifted, removed, running_path};
+use super::stream::{
+    Stream, check_finished, convert, convert_both, finished_rows, merge_shifted, removed, running_path,
+};
 use crate::clock::RunClock;
 use crate::recorder::Recorder;
 use crate::transport::Departure;

@@ -33,7 +33,8 @@ const TRIES: u32 = 20;
 const PAUSE: Duration = Duration::from_millis(10);
 
 /// The consequence of unknown routes.
-const UNCHECKED: &str = "with transport.allow_default_route = true (capture: --allow-default-route) that is not checked";
+const UNCHECKED: &str =
+    "with transport.allow_default_route = true (capture: --allow-default-route) that is not checked";
 
 /// The source of a host's routes.
 pub type RouteTable<'a> = &'a dyn Fn() -> io::Result<Vec<Route>>;
