@@ -5,7 +5,7 @@ use std::io;
 use std::mem;
 use std::os::fd::AsRawFd;
 
-use pktgen_wire::wire::frame::HEAD;
+use pktgen_wire::wire::frame::{ETHERNET_MIN, HEAD};
 
 use super::socket::BATCH;
 use super::stamps::{Notes, Stamps};
@@ -126,10 +126,15 @@ impl ReceiveBatch {
         (head, payload, len)
     }
 
-    /// Returns the frame with the written head.
-    pub(super) fn frame(&self, slot: usize) -> &[u8] {
+    /// Returns the frame with the written head; a short one has Ethernet's padding, as on other transports.
+    pub(super) fn frame(&mut self, slot: usize) -> &[u8] {
         let len = self.messages[slot].msg_len as usize;
-        &self.frames[slot * self.stride..][..HEAD + len.min(self.payload_max)]
+        let kept = HEAD + len.min(self.payload_max);
+        // A stride has room for it. What was cut is no padding.
+        let padded = if len > self.payload_max { kept } else { kept.max(ETHERNET_MIN) };
+        let frame = &mut self.frames[slot * self.stride..][..padded];
+        frame[kept..].fill(0);
+        frame
     }
 }
 

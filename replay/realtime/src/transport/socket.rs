@@ -8,10 +8,16 @@ use std::mem;
 use std::os::fd::{AsRawFd, BorrowedFd, RawFd};
 use std::ptr;
 
+use pktgen_wire::wire::frame::{ETHERNET_MIN, unpadded};
+
 use super::departures::Mark;
 
 /// Maximum number of messages per system call. Larger batches gave no measurable benefit on veth.
 pub const BATCH: usize = 64;
+
+/// Where the UDP header begins in a frame, and the place of its length.
+const UDP: usize = 34;
+const UDP_LENGTH: usize = UDP + 4;
 
 /// Sets a socket option to a plain value.
 pub(crate) fn set_option<T: Copy>(socket: BorrowedFd<'_>, level: i32, name: i32, value: T) -> io::Result<()> {
@@ -230,7 +236,7 @@ impl SendBatch {
     /// Submits frames as few messages: runs of one length, which the kernel divides again. It takes a message as a whole or not at all.
     fn submit_divided(&mut self, socket: BorrowedFd<'_>, frames: &[&[u8]], skip: usize) -> io::Result<usize> {
         for (frame, piece) in frames.iter().zip(self.pieces.iter_mut()) {
-            let bytes = &frame[skip..];
+            let bytes = content(frame, skip);
             *piece = libc::iovec { iov_base: bytes.as_ptr().cast_mut().cast(), iov_len: bytes.len() };
         }
         let (mut at, mut count) = (0, 0);
@@ -240,7 +246,7 @@ impl SendBatch {
             header.msg_iov = &raw mut self.pieces[at];
             header.msg_iovlen = run as _;
             if run > 1 {
-                self.dividing[count].bytes = (frames[at].len() - skip) as u16;
+                self.dividing[count].bytes = content(frames[at], skip).len() as u16;
                 header.msg_control = (&raw mut self.dividing[count]).cast();
                 header.msg_controllen = mem::size_of::<Dividing>() as _;
             }
@@ -269,7 +275,7 @@ impl SendBatch {
     fn submit(&mut self, socket: BorrowedFd<'_>, frames: &[&[u8]], skip: usize, mark: Mark) -> io::Result<usize> {
         let slots = self.pieces.iter_mut().zip(self.messages.iter_mut());
         for (frame, (piece, message)) in frames.iter().zip(slots) {
-            let bytes = &frame[skip..];
+            let bytes = content(frame, skip);
             *piece = libc::iovec { iov_base: bytes.as_ptr().cast_mut().cast(), iov_len: bytes.len() };
             message.msg_hdr.msg_iov = piece;
             message.msg_hdr.msg_iovlen = 1;
@@ -294,12 +300,24 @@ impl SendBatch {
     }
 }
 
+/// Returns a frame without its first `skip` bytes. A datagram has no padding of Ethernet: that is left out if both lengths of the headers, which a
+/// fault may have changed, name the same end.
+#[inline]
+fn content(frame: &[u8], skip: usize) -> &[u8] {
+    if skip == 0 || frame.len() != ETHERNET_MIN {
+        return &frame[skip..];
+    }
+    let whole = unpadded(frame);
+    let datagram = usize::from(u16::from_be_bytes([frame[UDP_LENGTH], frame[UDP_LENGTH + 1]]));
+    if UDP + datagram == whole.len() { &whole[skip..] } else { &frame[skip..] }
+}
+
 /// Returns how many frames, from the first on, fit one message: all as long as the first, except a shorter last one.
 fn run_of_one_length(frames: &[&[u8]], skip: usize) -> usize {
-    let length = frames[0].len() - skip;
+    let length = content(frames[0], skip).len();
     let (mut run, mut bytes) = (1, length);
     for frame in frames[1..].iter().take(BATCH - 1) {
-        let next = frame.len() - skip;
+        let next = content(frame, skip).len();
         // An empty datagram would vanish.
         if next > length || next == 0 || bytes + next > PAYLOAD_MAX {
             break;
@@ -318,6 +336,8 @@ mod tests {
     use proptest::prelude::*;
     use std::net::UdpSocket;
     use std::os::fd::AsFd;
+
+    use pktgen_wire::wire::frame::{Template, worker_ip};
 
     fn pair() -> (UdpSocket, UdpSocket) {
         let (a, b) = (UdpSocket::bind("127.0.0.1:0").unwrap(), UdpSocket::bind("127.0.0.1:0").unwrap());
@@ -360,6 +380,37 @@ mod tests {
                 }
                 prop_assert!(b.recv(&mut room).is_err());
             }
+        }
+    }
+
+    /// A frame with 16 bytes of payload, padded to Ethernet's minimum.
+    fn padded() -> Vec<u8> {
+        let (mut frame, end) = (vec![0; ETHERNET_MIN], (worker_ip(0), 12000));
+        Template::new(end, end, 58).emit(&mut frame[..58]);
+        frame[42..58].fill(9);
+        frame
+    }
+
+    #[test]
+    fn datagrams_have_no_padding_of_ethernet() {
+        let (short, long) = (padded(), vec![7; 61]);
+        let frames = [&short[..], &short[..], &short[..], &long[..]];
+        for mut batch in [SendBatch::new(), SendBatch::segmented()] {
+            let (a, b) = pair();
+            assert_eq!(batch.send(a.as_fd(), &frames, 42, None).unwrap(), 4);
+            let mut room = [0; 100];
+            let lengths: Vec<_> = frames.iter().map(|_| next(&b, &mut room)).collect();
+            assert_eq!(lengths, [16, 16, 16, 19]);
+        }
+        assert_eq!((content(&short, 42), content(&short, 0)), (&[9; 16][..], &short[..]));
+    }
+
+    #[test]
+    fn a_damaged_length_cuts_no_datagram() {
+        for (byte, bit) in [16, 17, 38, 39].into_iter().flat_map(|byte| (0..8).map(move |bit| (byte, bit))) {
+            let mut frame = padded();
+            frame[byte] ^= 1 << bit;
+            assert_eq!(content(&frame, 42), &frame[42..], "bit {bit} of byte {byte}");
         }
     }
 

@@ -1,6 +1,6 @@
 //! UDP sockets: the kernel writes the headers, so this needs no privileges and works over any UDP path.
 //!
-//! Only a frame's payload (from byte 42 on) is transmitted, between two addresses of the hosts; the frame's own
+//! Only a frame's payload (from byte 42 on, without Ethernet's padding) is transmitted, between two addresses of the hosts; the frame's own
 //! addresses are not. The receiver rebuilds the head from the payload, if the workers' format permits.
 
 use std::io;
@@ -20,7 +20,7 @@ use crate::frame::Heads;
 use pktgen_core::record::UDP_CHECKSUM_ERRORS;
 use pktgen_core::registry::Named;
 use pktgen_core::{Error, Result};
-use pktgen_wire::wire::frame::HEAD;
+use pktgen_wire::wire::frame::{ETHERNET_MIN, HEAD};
 
 /// Capabilities of UDP sockets.
 pub(crate) const CAPABILITIES: Capabilities = Capabilities {
@@ -444,7 +444,8 @@ impl Wire for Udp {
                     head.fill(0);
                 }
                 let bytes = self.incoming.frame(slot);
-                each(Arrival { bytes, len: len + HEAD, stamp_ns: notice.stamp_ns, lost: false });
+                let len = (HEAD + len).max(ETHERNET_MIN);
+                each(Arrival { bytes, len, stamp_ns: notice.stamp_ns, lost: false });
                 count += 1;
             }
             if taken < wanted {
@@ -574,8 +575,12 @@ mod tests {
                 break;
             }
         }
-        let expected =
-            [&[7u8; 9][..], &[1], &[]].map(|payload| ([&[0; HEAD][..], payload].concat(), HEAD + payload.len()));
+        // With Ethernet's padding.
+        let expected = [&[7u8; 9][..], &[1], &[]].map(|payload| {
+            let mut frame = [&[0; HEAD][..], payload].concat();
+            frame.resize(ETHERNET_MIN, 0);
+            (frame, ETHERNET_MIN)
+        });
         assert_eq!(frames, expected);
         let WireCounters { received, receive_dropped, .. } = end.counters();
         assert_eq!((received, receive_dropped), (3, 0));
