@@ -11,6 +11,9 @@ pub(super) const SERVER: usize = 0;
 /// The number of the switch next to the server, which is added first.
 pub(super) const FIRST: usize = 1;
 
+/// Maximum number of links between switches that are tried one by one.
+const LEAN_MAX: usize = 1000;
+
 /// A switch of a skeleton.
 #[derive(Debug, Clone)]
 struct Switch {
@@ -99,12 +102,7 @@ impl Skeleton {
         Some(on_commons.sum::<u64>() + on_aggregators.sum::<u64>())
     }
 
-    /// Returns all routes with as many workers as fit, those of workers on aggregators first.
-    pub fn routes(&self, m: u64) -> Option<Vec<Route>> {
-        self.routes_by(&|_, _| m)
-    }
-
-    /// Does the same with a given number of flows on each link.
+    /// Returns all routes with as many workers as fit with a given number of flows on each link, those of workers on aggregators first.
     pub(super) fn routes_by(&self, flows: &dyn Fn(usize, usize) -> u64) -> Option<Vec<Route>> {
         let filled = self.fill(flows)?;
         let mut left: Vec<Vec<(usize, u64)>> = vec![Vec::new(); self.switches.len()];
@@ -126,6 +124,27 @@ impl Skeleton {
             }
         }
         Some(routes)
+    }
+
+    /// Returns the skeleton without upward links of common switches that this many workers do not need; `None` if it has too many links to be
+    /// tried one by one.
+    pub(super) fn lean_by(&self, flows: &dyn Fn(usize, usize) -> u64, workers: u64) -> Option<Skeleton> {
+        if self.switches.iter().map(|switch| switch.up.len()).sum::<usize>() > LEAN_MAX {
+            return None;
+        }
+        let mut lean = self.clone();
+        // The last switches first: surplus workers are on them.
+        for switch in self.commons().collect::<Vec<_>>().into_iter().rev() {
+            for at in (0..self.switches[switch].up.len()).rev() {
+                let above = lean.switches[switch].up.remove(at);
+                lean.switches[above].down -= 1;
+                if lean.workers_by(flows).is_none_or(|most| most < workers) {
+                    lean.switches[switch].up.insert(at, above);
+                    lean.switches[above].down += 1;
+                }
+            }
+        }
+        Some(lean)
     }
 
     /// Follows the remaining flow up to an aggregator or the server.

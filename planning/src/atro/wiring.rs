@@ -71,22 +71,21 @@ pub(super) fn wire_hosts(cluster: &Cluster, workers: u64, rates: &[u64], host_bp
         None => None,
         // What is tried below may do with fewer flows per link.
         Some((m, _)) if !shapes::are_all_tried(cluster) && rate(m).is_err() => None,
-        Some((m, whole)) => {
+        Some((m, mut whole)) => {
             let rate_bps = rate(m)?;
-            let written = |whole: &Skeleton| {
-                write(whole, whole.routes(m).unwrap_or_default(), workers, cluster.capacity_bps, rate_bps)
-            };
-            let (mut plan, mut cross_connects, _) = written(&whole)?;
+            let written = |whole: &Skeleton| write(whole, &|_, _| m, workers, cluster.capacity_bps, rate_bps);
+            let mut all = written(&whole)?;
             // No switch is used in vain (ATRO §III-C): the available number may exceed the minimum.
-            while let Some(fewer) = with_fewer(cluster, &plan)
-                && let Some(whole) = skeleton(&fewer, workers, m)
+            while let Some(fewer) = with_fewer(cluster, &all.0)
+                && let Some(smaller) = skeleton(&fewer, workers, m)
             {
-                let (smaller, own, _) = written(&whole)?;
-                if smaller.links.len() >= plan.links.len() {
+                let own = written(&smaller)?;
+                if own.0.links.len() >= all.0.links.len() {
                     break;
                 }
-                (plan, cross_connects) = (smaller, own);
+                (all, whole) = (own, smaller);
             }
+            let (plan, cross_connects, _) = with_fewest(all, whole.lean_by(&|_, _| m, workers), written)?;
             validate(&plan, cluster, m)
                 .map_err(|why| Error::Invalid(format!("the wiring for {workers} workers is wrong: {why}")))?;
             let optimal = rate_bps == bound_bps;
@@ -216,16 +215,31 @@ fn trim(mut routes: Vec<Route>, workers: u64) -> Vec<Route> {
     }
 }
 
-/// Creates the plan: the server, the used switches, the hosts; all links have the same rate. The last result is the
-/// number in the skeleton of each switch of the plan.
+/// A plan, its cross-connects, and the number in the skeleton of each switch of the plan.
+pub(super) type Written = (Plan, Vec<CrossConnect>, Vec<usize>);
+
+/// Returns the plan with fewer links: `all`, or that of a skeleton without links that the workers do not need. There, flows may need some that
+/// carried nothing before.
+pub(super) fn with_fewest(
+    all: Written,
+    lean: Option<Skeleton>,
+    written: impl Fn(&Skeleton) -> Result<Written>,
+) -> Result<Written> {
+    let lean = lean.map(|lean| written(&lean)).transpose()?;
+    Ok(lean.filter(|lean| lean.0.links.len() < all.0.links.len()).unwrap_or(all))
+}
+
+/// Creates the plan with `most` flows on each link from a switch to the one above: the server, the used switches, the hosts; all links have the
+/// same rate.
 pub(super) fn write(
     whole: &Skeleton,
-    routes: Vec<Route>,
+    most: &dyn Fn(usize, usize) -> u64,
     workers: u64,
     capacity_bps: u64,
     rate: u64,
-) -> Result<(Plan, Vec<CrossConnect>, Vec<usize>)> {
-    let routes = trim(routes, workers);
+) -> Result<Written> {
+    let lost = || Error::Invalid(format!("no wiring was found for {workers} workers, although one was"));
+    let routes = trim(whole.routes_by(most).ok_or_else(lost)?, workers);
     let mut used: Vec<usize> = routes.iter().flat_map(|route| route.path.iter().copied()).collect();
     used.sort_by_key(|&switch| (switch != SERVER, !whole.aggregates(switch), switch));
     used.dedup();

@@ -305,6 +305,23 @@ fn loops_are_refused() {
     assert!(why.contains("loop"), "{why}");
 }
 
+/// A switch has no second link up where one is sufficient; as many workers as fit need all links.
+#[test]
+fn links_that_the_workers_do_not_need_are_left_out() {
+    for (switches, aggregators, ports, layers, workers, links) in [
+        (20, 4, 24, 5, 90, 95),
+        (20, 3, 24, 5, 90, 116),
+        (5, 2, 6, 5, 12, 17),
+        (5, 2, 6, 5, 13, 19),
+        (9, 2, 6, 3, 19, 31),
+        (9, 2, 6, 3, 20, 33),
+    ] {
+        let cluster = cluster(switches, aggregators, ports, layers);
+        let wiring = wire(&cluster, workers, &[]).unwrap();
+        assert_eq!((wiring.flows_per_link, wiring.plan.links.len()), (2, links), "{cluster:?}, {workers} workers");
+    }
+}
+
 /// One more switch that may aggregate does not lead to more cables at the same rate (ATRO §III-C).
 #[test]
 fn more_aggregators_take_no_more_cables() {

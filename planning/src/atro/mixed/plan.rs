@@ -8,9 +8,10 @@ use pktgen_core::{Error, Result};
 use super::super::capacities::Capacities;
 use super::super::inventory::Inventory;
 use super::super::milp::{MilpForm, MilpQuestion, check_size, program};
+use super::super::skeleton::Skeleton;
 use super::super::solver::{MilpReply, solve_flows};
 use super::super::validate::validate_inventory;
-use super::super::wiring::{CrossConnect, Wiring, wire_hosts, write};
+use super::super::wiring::{CrossConnect, Wiring, wire_hosts, with_fewest, write};
 use super::bound::{upper, usable};
 use super::build;
 use super::graph::{Graph, Numbered};
@@ -213,8 +214,10 @@ impl Mixed<'_> {
     fn laid(&self, capacities: &Capacities, graph: &Graph) -> Result<(Plan, Vec<CrossConnect>, Vec<usize>)> {
         let lost = || Error::Invalid(format!("no wiring was found for {} workers, although one was", self.workers()));
         let Numbered { skeleton, of } = graph.numbered(capacities).ok_or_else(lost)?;
-        let routes = skeleton.routes_by(&|a, b| capacities.flows(of[a], of[b])).ok_or_else(lost)?;
-        let (plan, cross_connects, used) = write(&skeleton, routes, self.workers(), u64::MAX, capacities.rate_bps)?;
+        let most = |a: usize, b: usize| capacities.flows(of[a], of[b]);
+        let workers = self.workers();
+        let written = |whole: &Skeleton| write(whole, &most, workers, u64::MAX, capacities.rate_bps);
+        let (plan, cross_connects, used) = with_fewest(written(&skeleton)?, skeleton.lean_by(&most, workers), written)?;
         Ok((plan, cross_connects, used.iter().map(|&number| of[number]).collect()))
     }
 

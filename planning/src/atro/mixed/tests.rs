@@ -332,6 +332,15 @@ fn many_kinds_of_switches_take_no_longer_than_few() {
 }
 
 #[test]
+fn links_that_the_workers_do_not_need_are_left_out() {
+    // With two links up, the common switch holds four workers; with one, two, and an aggregator one more.
+    let mut inventory = Inventory::of_cluster(&cluster(7, 2, 7, 3), 12);
+    inventory.switches[3..].iter_mut().for_each(|switch| switch.ports = 6);
+    let wiring = wire_inventory(&inventory, &[], None).unwrap();
+    assert_eq!((wiring.rate_bps, wiring.plan.links.len()), (50 * GBPS, 12 + 3));
+}
+
+#[test]
 fn what_cannot_be_is_explained() {
     let fails = |inventory: &Inventory, rates: &[u64], parts: &[&str]| {
         let error = wire_inventory(inventory, rates, None).unwrap_err();
