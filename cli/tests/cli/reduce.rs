@@ -257,3 +257,20 @@ fn a_way_back_has_its_own_rate() {
     // 10 Gbit/s of answers, of which every second one has to wait.
     assert_eq!((value(&lines, "link_load_max"), value(&lines, "queue_max")), (2.0, 100.0));
 }
+
+/// A switch without a sum duplicates frames, and the link behind it delays them by up to 50 others: copies come after their packets were dropped
+/// or summed.
+#[test]
+fn late_copies_have_no_fate_of_their_own() {
+    let text = "seed = 5\n[workload]\nkind = \"rl\"\nclusters = 1\nworkers_per_cluster = 2\nupdates = 2000\nbytes = \"256B\"\n\
+                [schedule]\nkind = \"constant\"\nperiod = \"2us\"\n\
+                [topology]\nkind = \"custom\"\nhosts = [\"h0 0\", \"h1 1\"]\ndevices = [\"r\", \"s1\"]\n\
+                links = [\"h0 r 100Gbps\", \"r s1 100Gbps\", \"h1 s1 100Gbps\", \"s1 ps 40Gbps\"]\n\
+                [target]\nprogram = \"reduce\"\nqueue = \"fifo\"\nslots = 1000\naggregators = [\"s1\"]\nopen_messages = 1\n\
+                [endpoint]\nworkers = \"open_loop\"\nallreduce = true\nacknowledge = false\n\
+                [transport]\nfault_duplicate = 0.3\nfault_reorder = 0.3\nfault_reorder_by = 50\nfault_at = \"up\"\n";
+    let folder = tempfile::tempdir().expect("a folder");
+    let (_, manifest) = execute(folder.path(), "late", Document::parse(text, "x.toml").expect("TOML"));
+    let (balance, copies) = (&manifest.balance, manifest.counters.device["duplicates"]);
+    assert!(balance.dropped["table_full"] > 100 && copies > 100, "{balance:?}, {copies} copies");
+}

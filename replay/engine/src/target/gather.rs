@@ -1,12 +1,11 @@
 //! Received inputs of each message, and the content kept until all have arrived.
 //!
 //! A message is identified by its number. Cells are used in turn, as on a chip: message `n` has cell `n mod cells`, so a message finds
-//! room exactly if no older one is still open there, and the last content of a cell distinguishes copies from new ones.
+//! room exactly if no older one is still open there. Every transmission that came is remembered, in its cell or by its input: a copy that the
+//! network made is recognised however late it comes.
 
+use pktgen_core::index::IdMap;
 use pktgen_core::record::Reason;
-
-/// Number of refused transmissions of an input that are remembered for recognising copies made by the network.
-const REMEMBERED: usize = 8;
 
 /// Marks an input whose part arrived and was not added.
 const NOT_ADDED: u16 = u16::MAX;
@@ -28,8 +27,9 @@ pub struct Gather<T> {
     cells: Vec<Cell<T>>,
     /// By cell and input: 1 + the attempt that was added, 0 if none arrived, or [`NOT_ADDED`].
     came: Vec<u16>,
-    /// By input: its last refused transmissions, 0 for none. Empty until one is refused.
-    refused: Vec<[u64; REMEMBERED]>,
+    /// By input: its transmissions that no cell has, those refused and those of messages whose cells were reused, as bits of 64 messages
+    /// by [`place`]. Empty until there is one.
+    known: Vec<IdMap<u64, u64>>,
     inputs: usize,
     expected: u32,
 }
@@ -52,7 +52,7 @@ impl<T: Copy> Gather<T> {
     pub fn new(cells: u32, inputs: usize, expected: u32) -> Self {
         let cell = Cell { seq: 0, left: 0, kept: None, used: false };
         let came = vec![0; cells as usize * inputs];
-        Gather { cells: vec![cell; cells as usize], came, refused: Vec::new(), inputs, expected }
+        Gather { cells: vec![cell; cells as usize], came, known: Vec::new(), inputs, expected }
     }
 
     /// Returns the cell of message `seq`.
@@ -65,26 +65,26 @@ impl<T: Copy> Gather<T> {
     /// must be [kept](Self::keep).
     #[inline]
     pub fn take(&mut self, seq: u32, input: u32, attempt: u8) -> GatherStep {
-        let own = transmission(seq, attempt);
-        if self.refused.get(input as usize).is_some_and(|refused| refused.contains(&own)) {
+        let (block, bit) = place(seq, attempt);
+        let bits = self.known.get(input as usize).and_then(|known| known.get(&block));
+        if bits.is_some_and(|bits| bits & bit != 0) {
             return GatherStep::Copy;
         }
         let step = self.step(seq, input, attempt);
         if let GatherStep::Useless(_) = step {
-            self.remember(input, own);
+            self.remember(seq, input, attempt);
         }
         step
     }
 
-    /// Remembers a refused transmission instead of the oldest one of its input.
-    fn remember(&mut self, input: u32, own: u64) {
-        self.refused.resize(self.inputs, [0; REMEMBERED]);
-        let refused = &mut self.refused[input as usize];
-        refused.rotate_right(1);
-        refused[0] = own;
+    /// Remembers a transmission that no cell has.
+    fn remember(&mut self, seq: u32, input: u32, attempt: u8) {
+        self.known.resize_with(self.inputs, IdMap::default);
+        let (block, bit) = place(seq, attempt);
+        *self.known[input as usize].entry(block).or_default() |= bit;
     }
 
-    /// Takes a part that is no copy of a refused one.
+    /// Takes a part that is no copy of one that no cell has.
     #[inline]
     fn step(&mut self, seq: u32, input: u32, attempt: u8) -> GatherStep {
         let at = self.cell(seq);
@@ -94,8 +94,11 @@ impl<T: Copy> Gather<T> {
             if cell.kept.is_some() {
                 return GatherStep::Useless(Reason::TableFull);
             }
-            self.came[at * self.inputs..][..self.inputs].fill(0);
+            let before = cell.used.then_some(cell.seq);
             (cell.seq, cell.left, cell.used) = (seq, self.expected - 1, true);
+            if let Some(before) = before {
+                self.clear(at, before);
+            }
             self.came[own] = u16::from(attempt) + 1;
             return GatherStep::Opens;
         }
@@ -115,12 +118,22 @@ impl<T: Copy> Gather<T> {
         GatherStep::Joins
     }
 
+    /// Clears a cell of message `before`, and remembers the transmissions that were added to it.
+    fn clear(&mut self, at: usize, before: u32) {
+        for input in 0..self.inputs {
+            match std::mem::take(&mut self.came[at * self.inputs + input]) {
+                0 | NOT_ADDED => {}
+                came => self.remember(before, input as u32, (came - 1) as u8),
+            }
+        }
+    }
+
     /// Notes that the part that just joined message `seq` was not added: the message does not wait for its input, but a
     /// further attempt is no duplicate.
     pub fn refuse(&mut self, seq: u32, input: u32, attempt: u8) {
         let own = self.cell(seq) * self.inputs + input as usize;
         self.came[own] = NOT_ADDED;
-        self.remember(input, transmission(seq, attempt));
+        self.remember(seq, input, attempt);
     }
 
     /// Keeps the content of message `seq`, which was opened.
@@ -154,10 +167,10 @@ impl<T: Copy> Gather<T> {
     }
 }
 
-/// Identifies a transmission of an input; never 0.
+/// Returns the place of a transmission of an input: a block of 64 messages of one attempt, and a bit in it.
 #[inline]
-fn transmission(seq: u32, attempt: u8) -> u64 {
-    (u64::from(seq) << 16) | (u64::from(attempt) + 1)
+fn place(seq: u32, attempt: u8) -> (u64, u64) {
+    ((u64::from(attempt) << 32) | u64::from(seq / 64), 1 << (seq % 64))
 }
 
 #[cfg(test)]
@@ -206,17 +219,23 @@ mod tests {
     }
 
     #[test]
-    fn the_last_refused_transmissions_of_each_input_are_remembered() {
+    fn copies_are_recognised_however_late_they_come() {
+        const MESSAGES: u32 = 1000;
         let mut gather: Gather<()> = Gather::new(1, 2, 2);
         assert_eq!(gather.take(0, 0, 0), GatherStep::Opens);
         gather.keep(0, ());
         let full = GatherStep::Useless(Reason::TableFull);
-        let last = REMEMBERED as u32;
-        assert!((1..=last).all(|seq| gather.take(seq, 0, 0) == full));
-        assert!((1..=last).all(|seq| gather.take(seq, 0, 0) == GatherStep::Copy));
-        assert!((1..=last).all(|seq| gather.take(seq, 1, 0) == full), "of another input");
-        assert_eq!(gather.take(last + 1, 0, 0), full);
-        assert_eq!((gather.take(2, 0, 0), gather.take(1, 0, 0)), (GatherStep::Copy, full));
+        for input in [0, 1] {
+            assert!((1..MESSAGES).all(|seq| gather.take(seq, input, 0) == full));
+            assert!((1..MESSAGES).all(|seq| gather.take(seq, input, 0) == GatherStep::Copy));
+        }
+        assert!((1..MESSAGES).all(|seq| gather.take(seq, 0, 1) == full), "another attempt");
+        // Of the message whose cell another one has now: a copy of the part that was added, a part that never came, another attempt.
+        assert!(gather.close(0).is_some());
+        assert_eq!(gather.take(MESSAGES, 0, 0), GatherStep::Opens);
+        let stale = GatherStep::Useless(Reason::Stale);
+        let taken = [(0, 0), (1, 0), (1, 0), (0, 1)].map(|(input, attempt)| gather.take(0, input, attempt));
+        assert_eq!(taken, [GatherStep::Copy, stale, GatherStep::Copy, stale]);
     }
 
     /// A cell as a naive model has it.
@@ -228,30 +247,33 @@ mod tests {
     }
 
     proptest! {
-        /// Compares with a naive model of cells that are reused. No input has more transmissions than are remembered.
+        /// Compares with a naive model of cells that are reused.
         #[test]
         fn gathers_as_the_model_does(
-            steps in prop::collection::vec((0u32..4, 0u32..3, 0u8..2, any::<bool>(), any::<bool>()), 1..120)
+            steps in prop::collection::vec(
+                (prop_oneof![0u32..4, 0u32..200], 0u32..3, 0u8..2, any::<bool>(), any::<bool>()),
+                1..120,
+            )
         ) {
             let mut gather: Gather<()> = Gather::new(2, 3, 3);
             let mut cells: [Option<Model>; 2] = [None, None];
-            let mut refused = BTreeSet::new();
+            let mut known = BTreeSet::new();
             for (seq, input, attempt, fits, timeout) in steps {
                 let cell = &mut cells[seq as usize % 2];
                 let expected = match &*cell {
-                    _ if refused.contains(&(seq, input, attempt)) => GatherStep::Copy,
+                    _ if known.contains(&(seq, input, attempt)) => GatherStep::Copy,
                     None => GatherStep::Opens,
                     Some(own) if own.seq < seq && own.open => GatherStep::Useless(Reason::TableFull),
                     Some(own) if own.seq < seq => GatherStep::Opens,
                     Some(own) if own.seq > seq => GatherStep::Useless(Reason::Stale),
                     Some(own) => match own.parts.get(&input).copied().flatten() {
-                        Some(added) if added == attempt => GatherStep::Copy,
                         Some(_) => GatherStep::Useless(Reason::Duplicate),
                         None if own.open => GatherStep::Joins,
                         None => GatherStep::Useless(Reason::Late),
                     },
                 };
                 prop_assert_eq!(gather.take(seq, input, attempt), expected);
+                known.insert((seq, input, attempt));
                 match expected {
                     GatherStep::Opens => {
                         gather.keep(seq, ());
@@ -261,11 +283,9 @@ mod tests {
                         cell.as_mut().unwrap().parts.insert(input, fits.then_some(attempt));
                         if !fits {
                             gather.refuse(seq, input, attempt);
-                            refused.insert((seq, input, attempt));
                         }
                     }
-                    GatherStep::Useless(_) => _ = refused.insert((seq, input, attempt)),
-                    GatherStep::Copy => {}
+                    GatherStep::Useless(_) | GatherStep::Copy => {}
                 }
                 if let Some(own) = cell.as_mut().filter(|own| own.seq == seq) {
                     let whole = own.parts.len() == 3;
