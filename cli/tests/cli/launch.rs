@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use crate::support::bench;
 use crate::support::netns::Net;
-use crate::support::wired::{is_whole, manifest, pktgen, said};
+use crate::support::wired::{is_whole, manifest, pause_ms, pktgen, said};
 use pktgen_testing::{Need, eventually, skip, undisturbed};
 use pktgen_wire::pcap::Reader;
 use pktgen_wire::wire::frame::{Checksums, checksums};
@@ -359,7 +359,10 @@ fn a_rate_is_found_with_a_device_for_every_trial() {
         let found: serde_json::Value =
             serde_json::from_slice(&fs::read(out.join("find-rate.json")).expect("find-rate.json")).expect("JSON");
         let pps = found["pps"].as_f64().unwrap_or(0.0);
-        assert!(pps <= 2200.0, "{pps}: {}", said(&output));
+        let pause = pause_ms(&out);
+        // Frames are 0.5 ms apart or more, and the bucket is full after 64 ms: other losses are none of a machine that stood still.
+        let disturbed = found["limited_by"] == "host" || pause >= 40.0;
+        assert!(pps <= 2200.0 && (pps >= 1600.0 || disturbed), "{pps}, a pause of {pause} ms: {}", said(&output));
         assert!(found["trials"].as_array().is_some_and(|trials| trials.len() > 2), "{found}");
         (pps >= 500.0).then_some(out)
     });

@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
+use pktgen_records::run::RunData;
 use pktgen_records::{Analysis, Options};
 use pktgen_testing::undisturbed;
 use pktgen_wire::pcap::Reader;
@@ -115,6 +116,23 @@ pub fn is_whole(manifest: &Value) -> bool {
     let validity = &manifest["validity"];
     assert!(validity["valid"] == true || is_disturbed(manifest), "{validity}");
     validity["valid"] == true
+}
+
+/// Returns the longest pause of arrivals in the trials of a search for a rate that lost frames, in ms, until the last frame left; 0 if none
+/// lost any. A token bucket whose rate is not exceeded loses frames only behind a pause in which it overflows: the machine stood still.
+pub fn pause_ms(search: &Path) -> f64 {
+    let entries = std::fs::read_dir(search).into_iter().flatten().flatten();
+    let trials = entries.map(|entry| entry.path()).filter(|dir| dir.join("manifest.json").exists());
+    let lossy = trials.filter(|dir| manifest(dir)["balance"]["unaccounted"].as_u64() > Some(0));
+    let pause = |dir: std::path::PathBuf| {
+        let streams = RunData::open(&dir).expect("a run dir").records.expect("all records");
+        let records = streams.whole().expect("readable");
+        let left = records.sent.t_sent_ps.iter().flatten().max();
+        let mut times: Vec<i64> = records.received.t_recv_ps.iter().chain(left).copied().collect();
+        times.sort_unstable();
+        times.windows(2).map(|pair| pair[1] - pair[0]).max().unwrap_or(0)
+    };
+    lossy.map(pause).max().unwrap_or(0) as f64 / 1e9
 }
 
 /// Returns the packets of SwitchML ahead of so many blocks.
