@@ -7,10 +7,10 @@ RELEASE = --release
 .PHONY: packages demo site test test-all test-cli test-cli-alone test-cli-quiet test-cli-many test-realtime test-units test-pages test-python test-benches test-texts check fence fence-check test-long test-long-all evidence bench lint tools build ns3 testbed sender rates pacing capture-rates queue-rates raw-rates nic-evidence traces-rl traces-sparse traces-dense traces-again devices
 
 # Half of what tests do is wait, for wires and processes: two for each core at a time. Of the binary's tests those that compare what a run on wires
-# does in time (QUIET, by modules) go first, the one that compares it with virtual time (ALONE) beside nothing; of the others six at a time.
+# does in time (QUIET, by modules, and by name where few tests of a module do) go first, the one that compares it with virtual time (ALONE) beside nothing; of the others six at a time.
 export RUST_TEST_THREADS ?= $(shell expr 2 \* $$(nproc))
 MANY = $(shell expr 3 \* $(RUST_TEST_THREADS))
-QUIET = blackbox:: capture:: captured:: diagnose:: nic_evidence:: parts:: provenance:: queues:: ranks:: sessions:: tune:: wires::
+QUIET = blackbox:: capture:: captured:: diagnose:: nic_evidence:: parts:: provenance:: queues:: ranks:: sessions:: tune:: wires:: token_bucket a_rate_is_found
 ALONE = wires::the_device_on_wires_loses_what_it_loses_in_virtual_time
 
 TEST = $(CARGO) test $(RELEASE) --workspace $(FEATURES)
