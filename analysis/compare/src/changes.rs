@@ -66,6 +66,37 @@ pub fn changes(values: &[f64]) -> Vec<Change> {
     out
 }
 
+/// Splits `changes` of values, each of which may be off by up to its error, into those that remain with any such errors, and the others.
+pub(crate) fn beyond(values: &[f64], errors: &[f64], changes: Vec<Change>) -> (Vec<Change>, Vec<Change>) {
+    if errors.iter().all(|error| *error == 0.0) {
+        return (changes, Vec::new());
+    }
+    let inner = changes.iter().map(|change| change.at);
+    let ends: Vec<usize> = std::iter::once(0).chain(inner).chain([values.len()]).collect();
+    let is_beyond = |(_, ends): &(Change, &[usize])| {
+        let part = ends[0]..ends[2];
+        remains(&values[part.clone()], &errors[part], ends[1] - ends[0])
+    };
+    let (beyond, within): (Vec<_>, Vec<_>) = changes.into_iter().zip(ends.windows(3)).partition(is_beyond);
+    let plain = |of: Vec<(Change, &[usize])>| of.into_iter().map(|(change, _)| change).collect();
+    (plain(beyond), plain(within))
+}
+
+/// Whether the means before and after `at` still differ significantly after all values were moved towards each other by their errors.
+fn remains(values: &[f64], errors: &[f64], at: usize) -> bool {
+    let rise = |values: &[f64]| stats::mean(&values[at..]).zip(stats::mean(&values[..at])).map_or(0.0, |(b, a)| b - a);
+    let towards = rise(values).signum();
+    let moved = |(i, (value, error)): (usize, (&f64, &f64))| value + towards * if i < at { *error } else { -*error };
+    let nearer: Vec<f64> = values.iter().zip(errors).enumerate().map(moved).collect();
+    let is_significant = |values: &[f64]| {
+        let size = sums(values).map(|sums| difference(sums[at], at, values.len()));
+        let share = size.and_then(|size| as_large(values, size, SPLIT_ALPHA, |order| Some(jump(order)?.1)));
+        share.is_some()
+    };
+    // An end of a short stretch is not significant alone.
+    towards * rise(&nearer) > 0.0 && (is_significant(&nearer) || !is_significant(values))
+}
+
 /// Returns the changes of a part, with the share of random orders that have one at least as large: its largest jump or, if there is no
 /// significant one, the stretch that differs most from what is around it, whose mean comes and goes.
 fn largest(values: &[f64]) -> Option<(Vec<usize>, f64)> {
@@ -242,6 +273,37 @@ mod tests {
         }
         let shortest = [STRETCH_RUNS_MIN, 20, 30, 80].map(shortest_stretch);
         assert_eq!(shortest, [Some(7), Some(5), Some(4), Some(3)]);
+    }
+
+    #[test]
+    fn a_change_that_errors_may_be_is_none() {
+        let mut dice = Dice::new(13);
+        let plain = |of: &[Change]| of.iter().map(|change| change.at).collect::<Vec<_>>();
+        let of = |values: &[f64], errors: &[f64]| {
+            let (beyond, within) = beyond(values, errors, changes(values));
+            (plain(&beyond), plain(&within))
+        };
+        for height in [10.0, -10.0] {
+            let step: Vec<f64> = (0..40).map(|i| if i < 20 { 100.0 } else { 100.0 + height }).collect();
+            // Errors of both sides count, and either side may have all of it.
+            for [before, after] in [[5.0, 5.0], [10.0, 0.0], [0.0, 10.0], [9.0, 4.0]] {
+                let errors: Vec<f64> = (0..40).map(|i| if i < 20 { before } else { after }).collect();
+                assert_eq!(of(&step, &errors), (vec![], vec![20]), "{height}, {before}, {after}");
+                let errors: Vec<f64> = errors.iter().map(|error| 0.7 * error).collect();
+                assert_eq!(of(&step, &errors), (vec![20], vec![]), "{height}, {before}, {after}");
+            }
+            assert_eq!(of(&step, &[0.0; 40]), (vec![20], vec![]));
+            // What errors leave is no more than noise.
+            let noisy: Vec<f64> = step.iter().map(|value| value + noise(&mut dice)).collect();
+            assert_eq!(of(&noisy, &[4.95; 40]), (vec![], vec![20]), "{height}");
+            assert_eq!(of(&noisy, &[1.0; 40]), (vec![20], vec![]), "{height}");
+            // One that was taken back, whose first end is not significant alone; and each of two steps by itself.
+            let back: Vec<f64> = (0..20).map(|i| if (3..8).contains(&i) { 100.0 + height } else { 100.0 }).collect();
+            assert_eq!(of(&back, &[1.0; 20]), (vec![3, 8], vec![]), "{height}");
+            assert_eq!(of(&back, &[6.0; 20]), (vec![], vec![3, 8]), "{height}");
+            let stairs: Vec<f64> = (0..60).map(|i| 100.0 + height * [0.0, 1.0, 4.0][i / 20]).collect();
+            assert_eq!(of(&stairs, &[6.0; 60]), (vec![40], vec![20]), "{height}");
+        }
     }
 
     #[test]

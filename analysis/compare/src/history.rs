@@ -20,7 +20,7 @@ use pktgen_records::human::{self, day, title};
 use pktgen_records::run::read_json;
 use pktgen_records::stats::{Estimate, SEEDS_MIN};
 use pktgen_report::made::RunProvenance;
-use pktgen_report::sweep::data::{Labels, SweepData, canonical_labels};
+use pktgen_report::sweep::data::{Labels, PointSummary, RunSummary, SweepData, canonical_labels, clock_error};
 use pktgen_report::sweep::run_dirs;
 use serde::{Deserialize, Serialize};
 
@@ -75,6 +75,10 @@ pub struct Point {
     /// Number of seeds without a value, such as a goal that was missed, by metric; without metrics that all seeds have.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub lacking: BTreeMap<String, usize>,
+    /// Maximum error of the median by the clocks of workers and servers, by metric; without metrics that have none, and unknown in lines of
+    /// builds that did not record it.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub clock_errors: BTreeMap<String, f64>,
 }
 
 /// The contents of a history file.
@@ -135,6 +139,9 @@ pub struct Series {
     pub unread: usize,
     /// Where its mean changed.
     pub changes: Vec<Change>,
+    /// Where its values differ by no more than the clocks of workers and servers may be apart: these are no changes.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub of_clocks: Vec<Change>,
 }
 
 /// A value of a series.
@@ -153,6 +160,9 @@ pub struct Value {
     /// Number of seeds without a value; absent if all have one.
     #[serde(skip_serializing_if = "is_none")]
     pub lacking: usize,
+    /// Maximum error of the value by the clocks of workers and servers; absent if there is none.
+    #[serde(skip_serializing_if = "is_exact")]
+    pub clock_error: f64,
     /// Identifies its configuration.
     pub settings: String,
     /// Settings that were changed in addition to the experiment file.
@@ -161,6 +171,10 @@ pub struct Value {
 
 fn is_none(count: &usize) -> bool {
     *count == 0
+}
+
+fn is_exact(error: &f64) -> bool {
+    *error == 0.0
 }
 
 /// Identifies the runs in a folder before they are analysed.
@@ -216,6 +230,7 @@ struct Median<'a> {
     unit: &'a str,
     value: f64,
     lacking: usize,
+    clock_error: f64,
 }
 
 impl Point {
@@ -230,10 +245,12 @@ impl Point {
         let lacking = |metric: &str| self.lacking.get(metric).copied().unwrap_or(0);
         let own = self.medians.iter().map(|(metric, value)| {
             let (unit, lacking) = (entry.unit(metric), lacking(metric));
-            Median { metric, unit, value: *value, lacking }
+            let clock_error = self.clock_errors.get(metric).copied().unwrap_or(0.0);
+            Median { metric, unit, value: *value, lacking, clock_error }
         });
         let without = reasons.into_iter().flatten().filter(|(metric, _)| self.has_no_drops(metric));
-        let zeros = without.map(|(&metric, &unit)| Median { metric, unit, value: 0.0, lacking: lacking(DROPPED) });
+        let zero = |metric, unit| Median { metric, unit, value: 0.0, lacking: lacking(DROPPED), clock_error: 0.0 };
+        let zeros = without.map(|(&metric, &unit)| zero(metric, unit));
         own.chain(zeros).collect()
     }
 }
@@ -262,12 +279,13 @@ impl Entry {
             let what = "its runs changed while they were analysed, so nothing is written to the history; make the report again";
             return Err(Error::data(dir, what));
         }
-        let point = |point: &pktgen_report::sweep::data::PointSummary| Point {
+        let point = |point: &PointSummary| Point {
             labels: point.labels.clone(),
             seeds: point.runs.iter().map(|run| sweep.runs[*run].seed).collect(),
             settings: settings::of_runs(point.runs.iter().map(|run| &*sweep.runs[*run].config)),
             medians: finite_medians(&point.cells),
             lacking: lacking(&point.cells, point.runs.len()),
+            clock_errors: clock_errors(point, &sweep.runs),
         };
         Ok(Entry {
             version: VERSION,
@@ -318,6 +336,13 @@ fn finite_medians(cells: &BTreeMap<String, Estimate>) -> BTreeMap<String, f64> {
 fn lacking(cells: &BTreeMap<String, Estimate>, seeds: usize) -> BTreeMap<String, usize> {
     let some = cells.iter().filter(|(_, cell)| cell.n < seeds);
     some.map(|(key, cell)| (key.clone(), seeds - cell.n)).collect()
+}
+
+/// Returns the maximum error of the point's medians by clocks, by metric, where there is any.
+fn clock_errors(point: &PointSummary, runs: &[RunSummary]) -> BTreeMap<String, f64> {
+    let all = point.cells.keys().map(|key| (key, clock_error(point.runs.iter().map(|run| &runs[*run]), key)));
+    let some = all.filter(|(_, error)| *error > 0.0 && error.is_finite());
+    some.map(|(key, error)| (key.clone(), error)).collect()
 }
 
 /// Reads the history in `path`.
@@ -377,7 +402,7 @@ impl History {
             for point in &entry.points {
                 let place = (entry.experiment.as_str(), canonical_labels(&point.labels));
                 of_point.entry(place.clone()).or_default().push(point);
-                for Median { metric, unit, value, lacking } in point.all(entry, reasons.get(&place)) {
+                for Median { metric, unit, value, lacking, clock_error } in point.all(entry, reasons.get(&place)) {
                     if !metrics.is_empty() && !metrics.iter().any(|wanted| wanted == metric) {
                         continue;
                     }
@@ -394,18 +419,21 @@ impl History {
                         steered: 0,
                         unread: self.unread,
                         changes: Vec::new(),
+                        of_clocks: Vec::new(),
                     });
                     series.labels.clone_from(&point.labels);
                     let (tool, run, day) = (entry.tool.clone(), entry.run.clone(), day(entry.created_unix_ns));
                     let (seeds, settings) = (point.seeds.clone(), point.settings.clone());
                     let overrides = entry.overrides.clone();
-                    series.values.push(Value { day, tool, run, value, seeds, lacking, settings, overrides });
+                    let value = Value { day, tool, run, value, seeds, lacking, clock_error, settings, overrides };
+                    series.values.push(value);
                 }
             }
         }
         let with_changes = |mut series: Series| {
-            let values: Vec<f64> = series.values.iter().map(|value| value.value).collect();
-            series.changes = changes::changes(&values);
+            let (values, errors): (Vec<f64>, Vec<f64>) =
+                series.values.iter().map(|value| (value.value, value.clock_error)).unzip();
+            (series.changes, series.of_clocks) = changes::beyond(&values, &errors, changes::changes(&values));
             let place = (series.experiment.as_str(), canonical_labels(&series.labels));
             let points = of_point.get(&place).map_or(&[][..], Vec::as_slice);
             let metric = &series.metric;
@@ -528,15 +556,23 @@ impl Series {
         (&self.experiment, &self.labels, &self.metric, &self.unit)
     }
 
-    /// Describes the change in words.
-    fn told(&self, change: &Change) -> String {
+    /// Describes the changes in words, and then differences that may be those of clocks.
+    fn told(&self) -> Vec<String> {
+        let changes = self.changes.iter().map(|change| self.described("change", change));
+        let of_clocks = self.of_clocks.iter().map(|change| {
+            format!("{}: it may be that of the clocks of workers and server", self.described("difference", change))
+        });
+        changes.chain(of_clocks).collect()
+    }
+
+    fn described(&self, what: &str, change: &Change) -> String {
         let value = &self.values[change.at];
         let by = 100.0 * (change.after - change.before) / change.before.abs();
         // At least one digit that is not 0.
         let decimals = if by == 0.0 { 1.0 } else { (-by.abs().log10().floor()).clamp(1.0, 9.0) } as usize;
         let by = if by.is_finite() { format!(" ({by:+.decimals$} %)").replace('-', "−") } else { String::new() };
         let values = two(&self.unit, change.before, change.after).join(" → ");
-        format!("change at {} ({}): {values}{by}, p = {:.4}", value.day, value.tool, change.p)
+        format!("{what} at {} ({}): {values}{by}, p = {:.4}", value.day, value.tool, change.p)
     }
 
     fn name(&self) -> String {
@@ -625,7 +661,7 @@ pub fn text(series: &[Series], left_out: &LeftOut) -> String {
         let range = two(&one.unit, from, to).join(" to ");
         let _ = writeln!(out, "{} ({runs})\n  {}  {last} ({range})", one.name(), sparkline(drawn));
         one.remarks().iter().for_each(|remark| out.push_str(&format!("  {remark}\n")));
-        one.changes.iter().for_each(|change| out.push_str(&format!("  {}\n", one.told(change))));
+        one.told().iter().for_each(|change| out.push_str(&format!("  {change}\n")));
     }
     left_out.lines.iter().for_each(|line| out.push_str(&format!("warning: {line}\n")));
     out

@@ -23,6 +23,7 @@ fn entry(i: u64, value: f64) -> Entry {
             settings: "a".into(),
             medians: [("aom_mean/cluster".to_owned(), value), ("loss".to_owned(), 0.5)].into(),
             lacking: BTreeMap::new(),
+            clock_errors: BTreeMap::new(),
         }],
     }
 }
@@ -298,6 +299,60 @@ fn series_are_by_date_and_say_where_they_changed() {
         page.contains("1 of 2 series have a change") && page.matches("<polyline").count() == 2 && !page.contains("NaN")
     );
     assert!(!page.contains("verdict fine"), "a change may be for the worse");
+}
+
+/// As comparisons and reports of one sweep do.
+#[test]
+fn a_change_within_the_bound_of_clocks_is_told_and_is_none() {
+    let key = "aom_mean/cluster";
+    let shown = |error: f64| {
+        let mut entries: Vec<Entry> =
+            (0..30).map(|i| entry(i, if i < 18 { 100.0 } else { 110.0 } + (i * 7 % 5) as f64)).collect();
+        // Lines of one clock, and of builds that did not record it, have no errors.
+        for entry in entries.iter_mut().skip(18).filter(|_| error > 0.0) {
+            entry.points[0].clock_errors.insert(key.to_owned(), error);
+        }
+        let lines: Vec<String> = entries.iter().map(|entry| serde_json::to_string(entry).unwrap()).collect();
+        assert!(!lines[0].contains("clock_errors") && lines[20].contains("clock_errors") == (error > 0.0));
+        let history = parse(lines.join("\n").as_bytes(), Path::new("h")).unwrap();
+        assert_eq!(history.damaged, Vec::<String>::new());
+        let loss = history.series(&["loss".to_owned()]);
+        assert!(loss[0].values.iter().all(|value| value.clock_error == 0.0), "no time is in it");
+        history.series(&[key.to_owned()])
+    };
+    let at = |changes: &[Change]| changes.iter().map(|change| change.at).collect::<Vec<_>>();
+    for (error, beyond, within) in [(0.0, vec![18], vec![]), (3.0, vec![18], vec![]), (12.0, vec![], vec![18])] {
+        let series = shown(error);
+        assert_eq!((at(&series[0].changes), at(&series[0].of_clocks)), (beyond, within), "{error}");
+        let (text, page, json) = (text(&series), page(&series), serde_json::to_value(&series).unwrap());
+        let said = "difference at 1970-01-19 (pktgen 0.1.18): 102 ns → 112 ns";
+        assert_eq!(text.contains(said), error > 10.0, "{text}");
+        assert_eq!(page.contains("that of the clocks of workers and server"), error > 10.0, "{page}");
+        let said = "0 of 1 series have a change; 1 has a difference that may be that of clocks.";
+        assert_eq!(page.contains(said), error > 10.0);
+        assert!(!page.contains("verdict fine"), "nothing is known to be the same");
+        assert_eq!(json[0]["of_clocks"].is_null(), error < 10.0, "{json}");
+        assert_eq!(json[0]["values"][20]["clock_error"].as_f64(), (error > 0.0).then_some(error));
+    }
+}
+
+#[test]
+fn entries_have_the_bound_of_clocks_of_one_way_times() {
+    let dir = tempfile::tempdir().unwrap();
+    write_sweep(dir.path(), 2);
+    let of = |bounds: [u64; 2]| {
+        let mut sweep = SweepData::open(dir.path(), &mut |_, _| {}).unwrap();
+        let runs = sweep.points[0].runs.clone();
+        for (run, ns) in runs.into_iter().zip(bounds).filter(|(_, ns)| *ns > 0) {
+            sweep.runs[run].validity.notes.push(pktgen_core::record::Note::ClocksWithin { ns });
+        }
+        Entry::of(dir.path(), Runs::of(dir.path(), false).unwrap(), &sweep).unwrap().points
+    };
+    let points = of([3_000, 8_000]);
+    assert!(points[0].medians.contains_key("aom_mean/cluster") && points[0].medians.contains_key("loss"));
+    assert!((points[0].clock_errors["aom_mean/cluster"] - 8_000.0).abs() < 1e-6, "{:?}", points[0].clock_errors);
+    assert!(!points[0].clock_errors.contains_key("loss"));
+    assert!(points[1].clock_errors.is_empty() && of([0, 0])[0].clock_errors.is_empty());
 }
 
 /// As comparisons leave them out of pairs.

@@ -39,6 +39,7 @@ const MAPS: &[&str] = &[
     "comparison.versus[].judgements[].labels",
     "device_plan.entries",
     "device_start.counters",
+    "history.points[].clock_errors",
     "history.points[].labels",
     "history.points[].lacking",
     "history.points[].medians",

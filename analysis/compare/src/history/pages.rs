@@ -23,13 +23,19 @@ pub fn page(series: &[Series], left_out: &LeftOut) -> String {
         (_, n) => {
             let hidden = series.iter().filter(|one| !one.is_short() && one.is_short_for_stretches()).count();
             let missing = left_out.newest_invalid > 0 || series.iter().any(|one| one.without > 0);
-            let whole = changed + n + hidden == 0 && !missing;
+            let apart = series.iter().filter(|one| !one.of_clocks.is_empty()).count();
+            let whole = changed + n + hidden + apart == 0 && !missing;
             let few = |which: &str, n: usize, what: &str| match n {
                 0 => String::new(),
                 1 => format!("; 1{which} has too few runs to detect {what}"),
                 n => format!("; {n}{which} have too few runs to detect {what}"),
             };
-            let more = few(" more", n, "one") + &few("", hidden, "one that was taken back");
+            let of_clocks = match apart {
+                0 => String::new(),
+                1 => "; 1 has a difference that may be that of clocks".to_owned(),
+                n => format!("; {n} have a difference that may be that of clocks"),
+            };
+            let more = few(" more", n, "one") + &few("", hidden, "one that was taken back") + &of_clocks;
             (if whole { "fine" } else { "open" }, format!("{changed} of {} series have a change{more}.", all - n))
         }
     };
@@ -93,9 +99,10 @@ fn figure(series: &Series) -> String {
             "<circle class=\"bar s0\" cx=\"{cx:.1}\" cy=\"{cy:.1}\" r=\"3\"><title>{tip}</title></circle>"
         );
     }
-    for (i, change) in series.changes.iter().enumerate() {
+    for change in &series.changes {
         let at = (x(change.at) + x(change.at - 1)) / 2.0;
-        let end = series.changes.get(i + 1).map_or(values.len(), |next| next.at);
+        let later = series.changes.iter().chain(&series.of_clocks).map(|other| other.at).filter(|at| *at > change.at);
+        let end = later.min().unwrap_or(values.len());
         let _ = writeln!(out, "<line class=\"axis\" x1=\"{at:.1}\" y1=\"10\" x2=\"{at:.1}\" y2=\"{BOTTOM}\"/>");
         let (from, to, level) = (x(change.at), x(end - 1), y(change.after));
         let _ = writeln!(
@@ -116,7 +123,7 @@ fn figure(series: &Series) -> String {
     for remark in from.into_iter().chain(remarks) {
         let _ = writeln!(out, "<p class=\"note\">{}</p>", escape(&remark));
     }
-    series.changes.iter().for_each(|change| out.push_str(&format!("<p>{}</p>\n", escape(&series.told(change)))));
+    series.told().iter().for_each(|change| out.push_str(&format!("<p>{}</p>\n", escape(change))));
     out.push_str("</figure>\n");
     out
 }
