@@ -545,6 +545,7 @@ fn having_has_keys_of_every_form() {
         ("SELECT seq + 1 AS seq, COUNT(*) AS n FROM sent GROUP BY 1 HAVING seq > 4", "5 1"),
         ("SELECT worker AS seq, COUNT(*) AS n FROM sent GROUP BY seq, worker HAVING seq > 3", "0 1"),
         ("SELECT 1 AS k, COUNT(*) AS n FROM sent GROUP BY k HAVING k > 0", "1 6"),
+        ("SELECT worker, 2 AS seq, COUNT(*) AS n FROM sent GROUP BY worker HAVING seq > worker + 1", "0 2 2"),
         ("SELECT COUNT(*) AS n FROM sent GROUP BY (worker + 1) HAVING worker + 1 > 2", "2"),
         ("SELECT sent.worker, COUNT(*) AS n FROM sent GROUP BY worker HAVING sent.worker > 1", "2 2"),
         ("SELECT q.w, COUNT(*) AS n FROM (SELECT worker AS w FROM sent) q GROUP BY w HAVING q.w > 1", "2 2"),

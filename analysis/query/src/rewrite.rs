@@ -47,6 +47,7 @@ impl VisitorMut for Rewriter<'_> {
         names_of_keys(select, sources)?;
         let from = NamesOfFrom::of(select, self.tables, &self.with);
         keys_of_groups(select, &from, sources)?;
+        constants_in_having(select);
         renamed_keys(select);
         // Polars would drop the aggregates if no column is used, and have the rows of the table.
         if self.queries > 1 && is_one_row(select) {
@@ -315,6 +316,24 @@ fn keys_in_having(having: &mut Option<Expr>, keys: &[GroupKey], shadowed: &[&Gro
         }
     });
     ControlFlow::Continue(())
+}
+
+/// Writes constants of the answer in place of their names in HAVING, where polars would take a column of FROM with that name.
+fn constants_in_having(select: &mut Select) {
+    let (having, answer) = (&mut select.having, &select.projection);
+    let constant = |name: &Ident| {
+        answer.iter().find_map(|item| match item {
+            SelectItem::ExprWithAlias { expr, alias } if alias.value == name.value => Some(bare(expr)),
+            _ => None,
+        })
+    };
+    visit_outer_mut(having, is_aggregate, |expr| {
+        if let Expr::Identifier(name) = expr
+            && let Some(value @ Expr::Value(_)) = constant(name)
+        {
+            *expr = value.clone();
+        }
+    });
 }
 
 /// Refuses columns of the answer that are no keys, but have the name that polars gives to a key.
