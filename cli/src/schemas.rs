@@ -25,7 +25,7 @@ kinds! {
     COUNTED = "counted" / 1, "frame counts of `pktgen capture --iface --count-only`";
     DEFINITION = "definition" / 1, "a metric, column, code or name: `pktgen explain`";
     DEVICE_CHECK = "device_check" / 1, "one checked limit: `pktgen device check`";
-    DEVICE_COMPARISON = "device_comparison" / 1, "result of `pktgen device compare`";
+    DEVICE_COMPARISON = "device_comparison" / 2, "result of `pktgen device compare`";
     DEVICE_PLAN = "device_plan" / 1, "control-plane entries of a device: `pktgen device plan`, plan.json";
     DEVICE_PROFILE = "device_profile" / 1, "device profile: `pktgen device show`";
     DEVICE_START = "device_start" / 1, "result of `pktgen target check`";

@@ -52,8 +52,12 @@ fn compared(of: &Captured, ui: &Ui) -> Result<u8> {
         }
         let copies = if *copies > 0 { format!(" ({copies} copies)") } else { String::new() };
         let behind = if *reordered > 0 { format!(" ({reordered} behind later ones)") } else { String::new() };
+        let missing = match passed_over {
+            Some(missing) => format!("{missing} frames of the run are not there"),
+            None => "frames that are not there are not counted, since the capture is damaged".to_owned(),
+        };
         ui.result(&format!(
-            "{packets} packets: {right} right{behind}, {wrong} wrong{copies}, {others} of others; {passed_over} frames of the run are not there"
+            "{packets} packets: {right} right{behind}, {wrong} wrong{copies}, {others} of others; {missing}"
         ));
     }
     let is_empty = found.right + found.wrong == 0;

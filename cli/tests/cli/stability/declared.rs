@@ -111,6 +111,7 @@ pub(super) const DECLARED: &[(&str, &str, &str)] = &[
     ("device_comparison", "first.of", "number?"),
     ("device_comparison", "first.packet", "number"),
     ("device_comparison", "first", "null|object"),
+    ("device_comparison", "passed_over", "null|number"),
     ("device_plan", "entries.*", "null"),
     ("device_plan", "entries.*.segments", "null|number?"),
     ("device_plan", "entries.*[].at_ps", "number?"),

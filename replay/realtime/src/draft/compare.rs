@@ -100,9 +100,9 @@ pub struct Compared {
     pub copies: u64,
     /// Right packets that came behind later ones of their sender.
     pub reordered: u64,
-    /// Frames of the run that are not in the capture. Of a run that a goal ends, only those before the last one that is there; of a
-    /// damaged file, those before the damage.
-    pub passed_over: u64,
+    /// Frames of the run that are not in the capture. Of a run that a goal ends, only those before the last one that is there; `None` for a
+    /// damaged file, which may contain them behind the damage.
+    pub passed_over: Option<u64>,
     /// The first wrong packet.
     pub first: Option<Wrong>,
     /// Damage at which reading ended before the capture's end.
@@ -125,6 +125,7 @@ pub fn compare(plan: Plan, capture: &Path, at: At) -> Result<Compared> {
     let mut expected = Expected::new(plan)?;
     let judge = Judge { rewrites, at, ours: expected.outward.ours, format: expected.outward.format };
     let mut compared = Compared::default();
+    let mut passed_over = 0;
     let mut earlier = Earlier::default();
     let mut reader = Reader::open(capture)?;
     loop {
@@ -160,7 +161,7 @@ pub fn compare(plan: Plan, capture: &Path, at: At) -> Result<Compared> {
                 compared.reordered += u64::from(matches!(place, Place::Behind(_)));
                 let (gone, lost) = waiting.take(place);
                 expected.held -= gone;
-                compared.passed_over += lost;
+                passed_over += lost;
                 compared.right += 1;
             }
             Err(mistake) => {
@@ -170,9 +171,10 @@ pub fn compare(plan: Plan, capture: &Path, at: At) -> Result<Compared> {
             }
         }
     }
-    compared.passed_over += expected.waiting.values().map(|own| own.behind.len() as u64).sum::<u64>();
-    if compared.damage.is_none() && !has_goal {
-        compared.passed_over += expected.rest();
+    if compared.damage.is_none() {
+        passed_over += expected.waiting.values().map(|own| own.behind.len() as u64).sum::<u64>();
+        let rest = if has_goal { 0 } else { expected.rest() };
+        compared.passed_over = Some(passed_over + rest);
     }
     Ok(compared)
 }
