@@ -36,9 +36,10 @@ struct Ports(Box<[u8; 1 << 16]>);
 impl Ports {
     fn new(formats: Formats) -> Self {
         let mut table = Box::new([NOBODY; 1 << 16]);
-        for (port, of) in table.iter_mut().enumerate() {
-            if let Some(format) = formats.iter().position(|format| format.has_port(port as u16)) {
-                *of = format as u8;
+        // A port of several formats belongs to the first.
+        for (index, format) in formats.iter().enumerate().rev() {
+            for (first, last) in format.ports() {
+                table[usize::from(*first)..=usize::from(*last)].fill(index as u8);
             }
         }
         Ports(table)
@@ -645,3 +646,20 @@ enum Odd {
 const CUT: usize = 64;
 /// Length of the values that distinguish results: captures of the first 128 bytes of packets contain them.
 const DIGESTED: usize = 64;
+
+#[cfg(test)]
+mod tests {
+    use pktgen_registry::all;
+
+    use super::*;
+
+    #[test]
+    fn a_port_belongs_to_the_first_format_that_has_it() {
+        let formats = all().protocols.formats;
+        let Ports(table) = Ports::new(formats);
+        for port in 0..=u16::MAX {
+            let first = formats.iter().position(|format| format.has_port(port));
+            assert_eq!(table[usize::from(port)], first.map_or(NOBODY, |first| first as u8), "port {port}");
+        }
+    }
+}

@@ -298,8 +298,8 @@ impl Format for SwitchMlRoce {
         &FACTS
     }
 
-    fn has_port(&self, port: u16) -> bool {
-        port == PORT
+    fn ports(&self) -> &'static [(u16, u16)] {
+        &[(PORT, PORT)]
     }
 
     fn read(&self, payload: &[u8]) -> Option<Packet> {

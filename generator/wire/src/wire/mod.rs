@@ -77,9 +77,14 @@ pub trait Format: Named + Sync {
     /// Returns the properties common to all its packets.
     fn facts(&self) -> &'static FormatFacts;
 
+    /// Returns the ranges of UDP ports by which its packets are recognised.
+    fn ports(&self) -> &'static [(u16, u16)] {
+        self.layout().ports
+    }
+
     /// Returns whether this is one of its UDP ports.
     fn has_port(&self, port: u16) -> bool {
-        self.layout().ports.iter().any(|(first, last)| (*first..=*last).contains(&port))
+        self.ports().iter().any(|(first, last)| (*first..=*last).contains(&port))
     }
 
     /// Returns the summary line of a payload that is not of this format.
