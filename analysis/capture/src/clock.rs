@@ -67,7 +67,7 @@ enum Origin {
     Noted,
     /// Times begin in 1970: virtual time.
     Virtual,
-    /// The first packet; generation times have no meaning then.
+    /// The first packet of a known format; generation times have no meaning then.
     FirstPacket,
 }
 
@@ -222,8 +222,7 @@ fn first_of(plan: &CapturePlan, side: Side) -> Result<Option<First>> {
     if inputs.is_empty() {
         return Ok(None);
     }
-    let begins: Vec<Option<Stamp>> =
-        inputs.iter_mut().map(|input| input.next_stamped().map(|(stamp, ..)| stamp)).collect();
+    let begins: Vec<Option<Stamp>> = inputs.iter_mut().map(begin_of).collect();
     let first = begins.iter().flatten().min().copied();
     let mut origins: Vec<u64> = inputs.iter().filter_map(|input| input.noted_anchor_unix_ns()).collect();
     origins.dedup();
@@ -232,6 +231,17 @@ fn first_of(plan: &CapturePlan, side: Side) -> Result<Option<First>> {
     }
     let (noted, mixed) = (origins.first().copied(), origins.len() > 1);
     Ok(Some(First { noted, mixed, anchor: first.map(|first| inputs[0].anchor_for(first)) }))
+}
+
+/// Returns the time of a file's first packet of a known format. Other packets may have been captured long before, or before the host's clock
+/// was set. A noted origin depends on no packet.
+fn begin_of(input: &mut Input) -> Option<Stamp> {
+    loop {
+        let (stamp, _, sight) = input.next_stamped()?;
+        if sight.is_some() || input.noted_anchor_unix_ns().is_some() {
+            return Some(stamp);
+        }
+    }
 }
 
 /// Refuses files of one side of which only some seem to be of virtual time: no origin is that of all.

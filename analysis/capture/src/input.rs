@@ -83,6 +83,9 @@ pub struct Tally {
     pub timeless: u64,
     /// Packets with a time, a generation or a worker that is impossible in a run.
     pub absurd: u64,
+    /// Subset of `absurd`: packets further from the origin of times than a run may last.
+    #[serde(default)]
+    pub distant: u64,
     /// Packets earlier than the one before.
     pub unordered: u64,
     /// Whether such packets could not be sorted.
@@ -113,6 +116,11 @@ impl Tally {
         let unread =
             [self.links, self.misfits, self.undirected, self.unreadable, self.fragments, self.timeless, self.absurd];
         unread.into_iter().fold(0, u64::saturating_add)
+    }
+
+    /// Returns the number of UDP packets that may be of a format with other ports.
+    pub(super) fn strange(&self) -> u64 {
+        [self.misfits, self.undirected].into_iter().fold(self.foreign, u64::saturating_sub)
     }
 
     /// Returns the number of packets of known formats and of background traffic.
@@ -266,7 +274,7 @@ impl Input {
         }
     }
 
-    /// Returns the origin of times if `first` is the time of the first packet: see [`Reader::anchor_unix_ns`].
+    /// Returns the origin of times if `first` is the time of the first packet of a known format: see [`Reader::anchor_unix_ns`].
     pub(crate) fn anchor_for(&self, first: Stamp) -> u64 {
         match &self.reader {
             Source::File(reader) => reader.anchor_unix_ns(first),
@@ -428,11 +436,12 @@ impl Decoder {
             self.tally.timeless += 1;
             return;
         };
-        let t = i64::try_from(time.unix_ps() - self.anchor_ps).ok().filter(sane);
+        let at = i64::try_from(time.unix_ps() - self.anchor_ps).ok().filter(sane);
         // Only packets with a generation time are known by their worker.
         let fits = |generation| sane(generation) && sight.worker.is_none_or(|worker| worker < PacketId::WORKERS_MAX);
-        let Some(t) = t.filter(|_| sight.generation.as_ref().is_none_or(fits)) else {
+        let Some(t) = at.filter(|_| sight.generation.as_ref().is_none_or(fits)) else {
             self.tally.absurd += 1;
+            self.tally.distant += u64::from(at.is_none());
             return;
         };
         // An aggregate has the address of any of its members.

@@ -1,5 +1,6 @@
 //! Notes about a capture: problems of its files and sides, and why metrics have no value.
 
+use pktgen_core::time::{HORIZON, SECOND};
 use pktgen_records::human::show;
 use pktgen_records::line::Note;
 use pktgen_wire::wire::sight::Delivery;
@@ -117,7 +118,7 @@ fn notes_of_files(facts: &Facts) -> Vec<Note> {
             );
             say("invalid", text);
         }
-        not_counted(input).for_each(|text| say("not_counted", text));
+        not_counted(input).chain(distant(facts, input)).for_each(|text| say("not_counted", text));
     }
     notes
 }
@@ -139,10 +140,24 @@ fn not_counted(input: &InputFacts) -> impl Iterator<Item = String> {
         (tally.unreadable, "are cut within their headers"),
         (tally.fragments, "are fragments"),
         (tally.timeless, "have no time"),
-        (tally.absurd, "have a time, a generation or a worker that no run has"),
+        (tally.absurd.saturating_sub(tally.distant), "have a generation or a worker that no run has"),
     ];
     let counted = reasons.into_iter().filter(|(n, _)| *n > 0);
     counted.map(move |(n, what)| format!("{path}: {n} packets {what}, and are not counted as updates"))
+}
+
+/// Returns a sentence about packets that are not counted because the origin of times is not theirs.
+fn distant(facts: &Facts, input: &InputFacts) -> Option<String> {
+    let n = input.tally.distant;
+    (n > 0).then(|| {
+        format!(
+            "{}: {n} packets are more than {} days from the origin of times, {} s after 1970, and are not counted as updates; --anchor RUN (the \
+             senders' run dir) or --anchor NS (since 1970) sets another origin",
+            input.path,
+            HORIZON / (86_400 * SECOND),
+            facts.clocks.anchor_of(input.side) / 1_000_000_000
+        )
+    })
 }
 
 /// Returns why no packet of a side was found; `None` if those that are known may be of clusters of other shards.
@@ -158,10 +173,14 @@ fn why_nothing(side: Side, facts: &Facts, totals: &Totals) -> Option<String> {
     }
     let packets: u64 = of_side().map(|input| input.tally.packets).sum();
     let unread: u64 = of_side().map(|input| input.tally.unread()).sum();
+    let distant: u64 = of_side().map(|input| input.tally.distant).sum();
+    let strange: u64 = of_side().map(|input| input.tally.strange()).sum();
     Some(match (packets, facts.format) {
         (0, _) => format!("there is no packet{at}"),
         // Another format would not help.
-        _ if packets == unread => format!("no packet{at} could be counted, of {packets}: the other notes say why"),
+        _ if packets == unread || distant > strange => {
+            format!("no packet{at} could be counted, of {packets}: the other notes say why")
+        }
         (_, Some(format)) => format!("no packet{at} is of {format}; leave --format out, or name another one"),
         (_, None) => {
             let names: Vec<_> = totals.formats.iter().map(|format| format.name()).collect();
@@ -267,7 +286,7 @@ fn note_of_spans(facts: &Facts, totals: &Totals) -> Option<Note> {
     let gaps = [received.saturating_sub(sent), sent_last.saturating_sub(received_last)];
     let found = gaps.into_iter().zip(totals.sent_outside).filter(|(gap, n)| *gap > least && *n >= OUTSIDE);
     let (gap_ps, n) = found.reduce(|(gap, n), (other, m)| (gap.saturating_add(other), n.saturating_add(m)))?;
-    // Clocks without relation count each side from a packet of its own, whatever it is.
+    // Clocks without relation count each side from a packet of its own.
     (!facts.clocks.is_unrelated() && !facts.inputs.iter().any(InputFacts::is_unordered)).then(|| {
         let text = format!(
             "the packets at the server span {} less than the senders', in which {n} updates were sent: if the server's capture began \

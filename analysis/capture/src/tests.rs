@@ -4,6 +4,7 @@ mod clusters;
 mod cut;
 mod early;
 mod order;
+mod origin;
 mod recordings;
 mod sources;
 
@@ -662,7 +663,7 @@ fn a_worker_that_no_run_has_is_absurd() {
     let measured = analysed(&CapturePlan::new(all().protocols.formats, vec![path], Vec::new()));
     assert_eq!(value(&measured.lines, "received"), Some(2.0));
     let note = measured.notes.iter().find(|note| note.note == "not_counted").expect("a note");
-    assert!(note.text.contains("2 packets have a time, a generation or a worker that no run has"), "{}", note.text);
+    assert!(note.text.contains("2 packets have a generation or a worker that no run has"), "{}", note.text);
 }
 
 /// A format without generation times gains nothing from the origin of times.
