@@ -4,11 +4,13 @@
 //! time and within one process these are the same clock. Between two hosts, the offset is stated by the user (PTP: `--offset 0s`) or
 //! bounded by the packets: neither an update on its way to the server nor an acknowledgement on its way back takes negative time, so the
 //! offset lies between the largest difference of one kind and the smallest of the other. The middle is the estimate, half of the width its
-//! uncertainty. Otherwise one-way times are withheld.
+//! uncertainty. Senders' captures without a common worker may be of several hosts, each with a clock of its own: the bounds contain the
+//! offsets of all. Otherwise one-way times are withheld.
 
 mod drift;
+mod hosts;
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::path::Path;
 
 use pktgen_core::record::Manifest;
@@ -23,6 +25,7 @@ use serde::{Deserialize, Serialize};
 
 use super::input::Input;
 use super::{CapturePlan, Side};
+use hosts::Hosts;
 
 /// Origin of generation times.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -267,6 +270,9 @@ type Stamps = HashMap<(u32, u32, u8, i64), i128>;
 struct Seen {
     updates: Stamps,
     acks: Stamps,
+    /// Workers of these packets in the file that is read.
+    workers: HashSet<u32>,
+    hosts: Hosts,
 }
 
 impl Seen {
@@ -280,6 +286,7 @@ impl Seen {
             What::Ack => &mut self.acks,
             _ => return,
         };
+        self.workers.insert(worker);
         let arrived = (side == Side::Server) == (sight.what == What::Update);
         let at = if arrived { unix_ps + i128::from(resolution_ps) } else { unix_ps };
         let first = map.entry((worker, sight.seq, sight.attempt, generation)).or_insert(at);
@@ -296,6 +303,7 @@ fn look_at(plan: &CapturePlan, side: Side) -> Result<Seen> {
                 seen.add(side, &sight, stamp.unix_ps(), resolution_ps);
             }
         }
+        seen.hosts.add(input.path(), &std::mem::take(&mut seen.workers));
     }
     Ok(seen)
 }
@@ -310,8 +318,17 @@ fn estimate(plan: &CapturePlan, progress: &mut dyn FnMut(u64, u64)) -> Result<Re
 /// Number of equal parts of the time of a recording in which changes of the clocks are looked for.
 const PARTS: usize = 32;
 
+/// A lower and an upper bound of the offset, as far as known.
+type Bounds = (Option<i128>, Option<i128>);
+
+/// Returns the tightest bounds of all `parts`.
+fn common(parts: &[Bounds]) -> Bounds {
+    let lows = parts.iter().filter_map(|(low, _)| *low);
+    (lows.max(), parts.iter().filter_map(|(_, high)| *high).min())
+}
+
 /// Returns both bounds of each part that has one: a missing one is as far from the other as in the widest part with both, or by `width`.
-fn completed(parts: &[(Option<i128>, Option<i128>)], width: i128) -> Vec<Option<(i128, i128)>> {
+fn completed(parts: &[Bounds], width: i128) -> Vec<Option<(i128, i128)>> {
     let width = parts.iter().filter_map(|(low, high)| Some((*high)? - (*low)?)).max().unwrap_or(width);
     let both = |low: Option<i128>, high: Option<i128>| {
         Some((low.or(high.map(|high| high - width))?, high.or(low.map(|low| low + width))?))
@@ -334,61 +351,89 @@ fn largest_change(parts: &[Option<(i128, i128)>]) -> i128 {
     largest
 }
 
+/// Packets that both sides have: their times at the sender, and how much later they were captured at the server. For acknowledgements, which
+/// are captured there earlier, the difference is negative without an offset.
+#[derive(Default)]
+struct Differences {
+    up: Vec<(i128, i128)>,
+    down: Vec<(i128, i128)>,
+}
+
+impl Differences {
+    fn bounds(&self) -> Bounds {
+        (self.down.iter().map(|(_, least)| *least).max(), self.up.iter().map(|(_, most)| *most).min())
+    }
+
+    /// Returns the bounds `least` and `most` of the whole recording, widened by changes of the clocks.
+    fn widened(&self, (mut least, mut most): (i128, i128)) -> (i128, i128) {
+        let Differences { up, down } = self;
+        let width = most - least;
+        // Drift makes the bounds of the whole recording too narrow; those of each quarter of the time hold at a time in it.
+        let timed = if up.is_empty() { down } else { up };
+        let times = || timed.iter().map(|(at, _)| *at);
+        let (first, last) = times().min().zip(times().max()).unwrap_or_default();
+        let part = |at: i128| {
+            (PARTS as i128 * (at - first)).div_euclid((last - first).max(1)).clamp(0, PARTS as i128 - 1) as usize
+        };
+        let mut parts: [Bounds; PARTS] = [(None, None); PARTS];
+        for (at, difference) in down {
+            let low = &mut parts[part(*at)].0;
+            *low = (*low).max(Some(*difference));
+        }
+        for (at, difference) in up {
+            let high = &mut parts[part(*at)].1;
+            *high = Some(high.map_or(*difference, |high| high.min(*difference)));
+        }
+        let quarters: Vec<_> = parts.chunks(PARTS / 4).map(common).collect();
+        let (quarters, parts) = (completed(&quarters, width), completed(&parts, width));
+        let steady = drift::permitted(up, down, part, width);
+        // Within a quarter, too, the lower bound is that of the largest offset, and the upper one of the smallest: each is wider by the change
+        // of the clocks there. The parts beside a quarter show changes at its ends.
+        for (number, bounds) in quarters.iter().enumerate() {
+            let Some((low, high)) = bounds else { continue };
+            let begin = number * PARTS / 4;
+            let change = largest_change(&parts[begin.saturating_sub(1)..(begin + PARTS / 4 + 1).min(PARTS)]);
+            least = least.min(low - change);
+            most = most.max(high + change);
+        }
+        if let Some((low, high)) = steady {
+            (least, most) = (least.min(low), most.max(high));
+        }
+        (least, most)
+    }
+}
+
 fn bounded(sender: &Seen, server: &Seen) -> Relation {
-    // Send times, and how much later packets were captured at the server; for acknowledgements the (negative) difference.
-    let differences = |of: fn(&Seen) -> &Stamps| -> Vec<(i128, i128)> {
-        of(sender).iter().filter_map(|(id, at)| of(server).get(id).map(|other| (*at, other - at))).collect()
-    };
-    let (up, down) = (differences(|seen| &seen.updates), differences(|seen| &seen.acks));
-    let of_all = down.iter().map(|(_, least)| *least).max().zip(up.iter().map(|(_, most)| *most).min());
-    let Some((least, most)) = of_all else {
-        let what = if up.is_empty() { "updates" } else { "acknowledgements" };
+    let mut hosts: BTreeMap<usize, Differences> = BTreeMap::new();
+    for (id, at) in &sender.updates {
+        let Some(other) = server.updates.get(id) else { continue };
+        hosts.entry(sender.hosts.of(id.0)).or_default().up.push((*at, other - at));
+    }
+    for (id, at) in &sender.acks {
+        let Some(other) = server.acks.get(id) else { continue };
+        hosts.entry(sender.hosts.of(id.0)).or_default().down.push((*at, other - at));
+    }
+    let count = |of: fn(&Differences) -> &Vec<(i128, i128)>| hosts.values().map(|own| of(own).len()).sum::<usize>();
+    let (updates, acks) = (count(|own| &own.up), count(|own| &own.down));
+    let bounds: Vec<Bounds> = hosts.values().map(Differences::bounds).collect();
+    let (Some(least), Some(most)) = common(&bounds) else {
+        let what = if updates == 0 { "updates" } else { "acknowledgements" };
         return Relation::Unknown(format!(
             "the sides are captures of different clocks, and no {what} with generation times were seen at both"
         ));
     };
     if least > most {
-        return Relation::Unknown(
-            "updates and acknowledgements prove different offsets: the clocks run at different speeds, or one was set"
-                .to_owned(),
-        );
+        return Relation::Unknown(sender.hosts.contradiction(&hosts));
     }
-    // Drift makes the bounds of the whole recording too narrow; those of each quarter of the time hold at a time in it.
-    let times = || up.iter().map(|(at, _)| *at);
-    let (first, last) = times().min().zip(times().max()).unwrap_or_default();
-    let part = |at: i128| {
-        (PARTS as i128 * (at - first)).div_euclid((last - first).max(1)).clamp(0, PARTS as i128 - 1) as usize
-    };
-    let mut parts: [(Option<i128>, Option<i128>); PARTS] = [(None, None); PARTS];
-    for (at, difference) in &down {
-        let low = &mut parts[part(*at)].0;
-        *low = (*low).max(Some(*difference));
-    }
-    for (at, difference) in &up {
-        let high = &mut parts[part(*at)].1;
-        *high = Some(high.map_or(*difference, |high| high.min(*difference)));
-    }
-    let lows = |parts: &[(Option<i128>, Option<i128>)]| parts.iter().filter_map(|(low, _)| *low).max();
-    let highs = |parts: &[(Option<i128>, Option<i128>)]| parts.iter().filter_map(|(_, high)| *high).min();
-    let quarters: Vec<_> = parts.chunks(PARTS / 4).map(|parts| (lows(parts), highs(parts))).collect();
-    let (quarters, parts) = (completed(&quarters, most - least), completed(&parts, most - least));
-    let steady = drift::permitted(&up, &down, part, most - least);
-    // Within a quarter, too, the lower bound is that of the largest offset, and the upper one of the smallest: each is wider by the change of
-    // the clocks there. The parts beside a quarter show changes at its ends.
-    let (mut least, mut most) = (least, most);
-    for (number, bounds) in quarters.iter().enumerate() {
-        let Some((low, high)) = bounds else { continue };
-        let begin = number * PARTS / 4;
-        let change = largest_change(&parts[begin.saturating_sub(1)..(begin + PARTS / 4 + 1).min(PARTS)]);
-        least = least.min(low - change);
-        most = most.max(high + change);
-    }
-    if let Some((low, high)) = steady {
-        (least, most) = (least.min(low), most.max(high));
+    // Each host has a clock of its own: the bounds of one say nothing of another.
+    let (mut low, mut high) = (least, most);
+    for (own, bounds) in hosts.values().zip(completed(&bounds, most - least)) {
+        let Some((least, most)) = bounds.map(|bounds| own.widened(bounds)) else { continue };
+        (low, high) = (low.min(least), high.max(most));
     }
     let fits = |ps: i128| i64::try_from(ps).ok();
-    match (fits((most + least).div_euclid(2)), fits((most - least + 1) / 2)) {
-        (Some(ps), Some(error_ps)) => Relation::Estimated(Offset { ps, error_ps }, up.len(), down.len()),
+    match (fits((high + low).div_euclid(2)), fits((high - low + 1) / 2)) {
+        (Some(ps), Some(error_ps)) => Relation::Estimated(Offset { ps, error_ps }, updates, acks),
         _ => Relation::Unknown("the clocks are more than 106 days apart".to_owned()),
     }
 }

@@ -1,6 +1,6 @@
 //! The offsets that a steady drift of the clocks may have given.
 //!
-//! Called by [`super::bounded`]. Where stamps are coarse, or delays vary, the bounds of the parts of a recording move by chance, which hides a
+//! Called by [`super::Differences::widened`]. Where stamps are coarse, or delays vary, the bounds of the parts of a recording move by chance, which hides a
 //! drift that moves both alike. Every straight line of time that is below all upper bounds and above all lower ones may be the offset.
 
 use super::PARTS;
