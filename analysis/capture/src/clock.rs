@@ -89,6 +89,9 @@ pub struct Clocks {
 /// The largest offset, and what to do about a larger one.
 pub const OFFSET_LIMIT: &str = "at most 106 days: editcap -t SECONDS moves a file by more";
 
+/// The cause if the files of a side were given as those of the other.
+pub(super) const EXCHANGED: &str = "the files are exchanged (--sent takes those of the workers)";
+
 /// Maximum number of packets per side that an estimate uses.
 const LOOKED_AT: usize = 2_000_000;
 

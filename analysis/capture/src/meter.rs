@@ -136,8 +136,9 @@ pub(super) struct Totals {
     /// Transmissions of updates, and those of them that are retransmissions.
     pub(super) sent: u64,
     pub(super) resent: u64,
-    /// Number of different updates among them.
+    /// Number of different updates among them, and of packets with several.
     pub(super) sent_updates: u64,
+    pub(super) sent_aggregates: u64,
     /// Updates whose number came before, by side: numbers restarted.
     pub(super) anew: [u64; 2],
     /// How often numbers of updates without generation times restarted, or a copy came late, by side.
@@ -204,7 +205,9 @@ pub(super) struct Totals {
 impl Totals {
     /// Records the time of a transmission.
     #[inline]
-    fn sent_at(&mut self, t: i64) {
+    fn sent_at(&mut self, event: &Event) {
+        let t = event.t;
+        self.sent_aggregates += u64::from(event.sight.count > 1);
         let (first, last) = self.sent_ps.unwrap_or((t, t));
         self.sent_ps = Some((first.min(t), last.max(t)));
         self.sent_outside[0] += u64::from(self.received_ps.is_none());
@@ -332,6 +335,7 @@ impl Meter {
                 sent: 0,
                 resent: 0,
                 sent_updates: 0,
+                sent_aggregates: 0,
                 anew: [0; 2],
                 restarts: [0; 2],
                 copies: 0,
@@ -427,7 +431,7 @@ impl Meter {
             // Contributions do not necessarily contain the transmission.
             let again = matches!(delivery, Delivery::Results | Delivery::ResultsOfAll) && self.sums.contribution(event);
             self.totals.sent += 1;
-            self.totals.sent_at(event.t);
+            self.totals.sent_at(event);
             self.totals.resent += u64::from(again || sight.attempt > 0);
             self.totals.sent_updates += u64::from(!(again || sight.attempt > 0));
             return Ok(());
@@ -439,7 +443,7 @@ impl Meter {
             return Ok(());
         }
         self.totals.sent += 1;
-        self.totals.sent_at(event.t);
+        self.totals.sent_at(event);
         self.totals.resent += u64::from(sight.attempt > 0);
         self.totals.sent_updates += u64::from(update != Known::Again);
         self.totals.anew[Side::Sender as usize] += u64::from(update == Known::Anew);
@@ -476,7 +480,7 @@ impl Meter {
             return;
         }
         self.totals.sent += 1;
-        self.totals.sent_at(event.t);
+        self.totals.sent_at(event);
         self.totals.resent += u64::from(event.sight.attempt > 0);
         self.totals.sent_updates += u64::from(seen.update == Known::New);
     }

@@ -6,6 +6,7 @@ use pktgen_records::line::Note;
 use pktgen_wire::wire::sight::Delivery;
 
 use super::Side;
+use super::clock::EXCHANGED;
 use super::input::InputFacts;
 use super::lines::{Deliveries, Facts, Known, clocks_error};
 use super::meter::Totals;
@@ -261,8 +262,8 @@ fn note_of_times(facts: &Facts, totals: &Totals) -> Option<Note> {
         let most = show("ns", totals.backwards_ps as f64 / 1000.0);
         let (count, option) = (totals.backwards, facts.clocks.option());
         let swapped = match totals.backwards * 2 > totals.matched && facts.clocks.measured_offset().is_none() {
-            true => ", or the files are exchanged (--sent takes those of the workers)",
-            false => "",
+            true => format!(", or {EXCHANGED}"),
+            false => String::new(),
         };
         let text = format!(
             "{count} packets arrived before they were sent, by up to {most}: the clocks do not agree ({option}){swapped}"
@@ -357,6 +358,16 @@ pub(super) fn notes(facts: &Facts, totals: &Totals, known: Known) -> Vec<Note> {
     notes
 }
 
+/// Returns what packets with several updates in the senders' captures may mean, if these lack some of what arrived.
+fn exchanged(totals: &Totals) -> String {
+    match totals.sent_aggregates {
+        0 => String::new(),
+        n => format!(
+            "; {n} packets of the senders' captures have several updates, which no worker sends: they are of a device, or {EXCHANGED}"
+        ),
+    }
+}
+
 /// Returns notes about counts of updates that are not known.
 fn notes_of_counts(facts: &Facts, totals: &Totals, known: &Known) -> Vec<Note> {
     let [sender, server] = facts.sides;
@@ -387,7 +398,8 @@ fn notes_of_counts(facts: &Facts, totals: &Totals, known: &Known) -> Vec<Note> {
             say(
                 "senders_incomplete",
                 format!(
-                    "{held} updates arrived, and the senders' capture has {sent}: it lacks some, so what is missing is not known"
+                    "{held} updates arrived, and the senders' capture has {sent}: it lacks some, so what is missing is not known{}",
+                    exchanged(totals)
                 ),
             );
         }
@@ -419,7 +431,8 @@ fn notes_of_counts(facts: &Facts, totals: &Totals, known: &Known) -> Vec<Note> {
         };
         let text = format!(
             "{what}: the senders' captures lack some of what was sent, so what is missing is not known; give those of all \
-             workers, from before the first packet on (--sent FILE, repeatable)"
+             workers, from before the first packet on (--sent FILE, repeatable){}",
+            exchanged(totals)
         );
         say("senders_incomplete", text);
     } else if totals.unseen > 0 && totals.matched > 0 {

@@ -263,6 +263,49 @@ fn files_of_jobs_that_share_worker_numbers_are_not_one_job() {
     assert_eq!((has(&measured([1, 1])), has(&measured([1, 99]))), ([true; 4], [false; 4]));
 }
 
+/// Returns a packet of ATP over UDP with the contributions of `count` workers, from `worker` on.
+fn atp_udp(worker: u32, number: u32, count: u16) -> Vec<u8> {
+    let facts = format("atp_udp").facts();
+    let (own, port) = facts.ports.expect("ports");
+    let mut frame = vec![0; facts.frame_bytes.0];
+    Template::new((worker_ip(worker), own), (SERVER_IP, port), frame.len()).emit(&mut frame);
+    let bitmap = ((1u32 << count) - 1) << worker;
+    frame[HEAD..HEAD + 4].copy_from_slice(&bitmap.to_be_bytes());
+    // The job, and the number in the key.
+    frame[HEAD + 7] = 1;
+    let key = frame.len() - 12;
+    frame[key..key + 4].copy_from_slice(&number.to_le_bytes());
+    frame
+}
+
+/// A device merges 20 updates of each of two workers, and forwards the last ones alone.
+#[test]
+fn packets_with_several_updates_among_what_was_sent_may_be_of_exchanged_files() {
+    let dir = tempfile::tempdir().unwrap();
+    let olaf = |worker: u32, seq: u32, count: u16| {
+        frame_of(&Sent { worker, seq, t_gen: i64::from(seq) * 1000, t_sent: 0, arrives: None }, count)
+    };
+    let packets: [&dyn Fn(u32, u32, u16) -> Vec<u8>; 2] = [&olaf, &atp_udp];
+    for packet in packets {
+        let alone = |seq: u32, later: i64| {
+            [0u32, 1].map(|worker| (i64::from(seq) * 1000 + i64::from(worker) + later, packet(worker, seq, 1)))
+        };
+        let workers: Vec<_> = (0..21).flat_map(|seq| alone(seq, 0)).collect();
+        let merged = (0..20u32).map(|seq| (i64::from(seq) * 1000 + 500, packet(0, seq, 2)));
+        let server: Vec<_> = merged.chain(alone(20, 500)).collect();
+        let incomplete = |sides: [&[(i64, Vec<u8>)]; 2]| {
+            let notes = of_sides(dir.path(), &sides.map(<[_]>::to_vec)).notes;
+            notes.into_iter().find(|note| note.note == "senders_incomplete").map(|note| note.text)
+        };
+        assert_eq!(incomplete([&workers, &server]), None);
+        let text = incomplete([&server, &workers]).expect("a note");
+        assert!(text.contains("20 packets of the senders' captures have several updates"), "{text}");
+        assert!(text.ends_with("or the files are exchanged (--sent takes those of the workers)"), "{text}");
+        let text = incomplete([&workers[40..], &server]).expect("a note");
+        assert!(!text.contains("exchanged"), "{text}");
+    }
+}
+
 /// Returns a contribution to a sum of SwitchML, or a copy of its result.
 fn switchml(is_result: bool, worker: u32, packet: u32) -> Vec<u8> {
     let (own, port) = format("switchml").facts().ports.expect("ports");
