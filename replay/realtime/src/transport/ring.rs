@@ -89,13 +89,19 @@ impl Wire for RingEnd {
     }
 
     fn receive(&mut self, most: usize, each: &mut dyn FnMut(Arrival<'_>)) -> Result<Found> {
+        // Callers read the clock once per call, so what is sent during it is left for the next one.
+        let mut readable = self.incoming.slots();
         for taken in 0..most {
-            let Ok(head) = self.incoming.read_chunk(HEAD) else { return Ok(Found::some(taken)) };
+            if readable == 0 {
+                return Ok(Found::some(taken));
+            }
+            // Head and frame are committed together, so both are there.
+            let Ok(head) = self.incoming.read_chunk(HEAD) else { unreachable!("a frame has a head") };
             let mut len = [0; HEAD];
             gather(head.as_slices(), &mut len);
             head.commit_all();
             let len = u32::from_le_bytes(len) as usize;
-            // Head and frame are committed together, so the frame is there.
+            readable -= HEAD + len;
             let Ok(chunk) = self.incoming.read_chunk(len) else { unreachable!("a frame follows its head") };
             gather(chunk.as_slices(), &mut self.frame[..len]);
             chunk.commit_all();
@@ -168,5 +174,20 @@ mod tests {
             }
             prop_assert_eq!(a.counters().sent, b.counters().received + under_way.len() as u64);
         }
+    }
+
+    /// A time that a caller reads during a call is after the sending of all of its frames.
+    #[test]
+    fn frames_sent_during_a_call_are_left_for_the_next_one() {
+        let (mut a, mut b) = cable(256, 64);
+        assert_eq!(a.send(&[&[0; 8], &[1; 8]]).unwrap().taken, 2);
+        let mut got = Vec::new();
+        let found = b.receive(64, &mut |arrival| {
+            got.push(arrival.bytes[0]);
+            assert_eq!(a.send(&[&[2; 8]]).unwrap().taken, 1);
+        });
+        assert_eq!((found.unwrap().frames, got), (2, vec![0, 1]));
+        assert_eq!(b.receive(64, &mut |arrival| assert_eq!(arrival.bytes, [2; 8])).unwrap().frames, 2);
+        assert_eq!(b.receive(64, &mut |_| {}).unwrap().frames, 0);
     }
 }
