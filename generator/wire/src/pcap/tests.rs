@@ -285,6 +285,26 @@ fn golden_bytes_of_pcapng() {
     assert_eq!(file.bytes(), golden);
 }
 
+/// A file has at any time only whole packets, so that it can be read if the process is killed.
+#[test]
+fn what_is_passed_on_ends_with_a_whole_packet() {
+    for (form, remainders) in [(Form::Pcap, false), (Form::Pcapng, false), (Form::Pcapng, true)] {
+        let file = Shared::default();
+        let options = WriterOptions { remainders, ..WriterOptions::new(form) };
+        let mut writer = Writer::new(Box::new(file.clone()), Path::new("x"), options).unwrap();
+        let (mut parts, mut before) = (0, 0);
+        for len in (60..1500_usize).cycle().take(2000) {
+            writer.packet(0, 1, &[7_u8; 1500][..len], len as u32).unwrap();
+            let now = file.0.lock().unwrap().len();
+            if now > before {
+                (parts, before) = (parts + 1, now);
+                read(&file.bytes()).1.unwrap_or_else(|error| panic!("{form:?}, {now} bytes: {error}"));
+            }
+        }
+        assert!(parts > 3, "{form:?}: {parts} parts");
+    }
+}
+
 #[test]
 fn what_a_form_cannot_keep_is_refused() {
     let open = |options| Writer::new(Box::new(Vec::new()), Path::new("x.pcap"), options);

@@ -177,6 +177,7 @@ impl Writer {
         }
         let bytes = &bytes[..bytes.len().min(self.keep)];
         let kept = bytes.len() as u32;
+        self.make_room(PACKET_HEAD + bytes.len() + 3 + REMAINDER_BYTES + 4)?;
         match self.options.form {
             Form::Pcap => {
                 let parts = if self.options.precision == Precision::Micro { 1_000_000 } else { 1_000_000_000 };
@@ -223,6 +224,15 @@ impl Writer {
     fn unfit(&self, time: std::fmt::Arguments<'_>) -> Error {
         let what = format!("a time of {time} since 1970 cannot be written in this form and precision");
         Error::data(&self.path, what)
+    }
+
+    /// Writes buffered data if a block of at most `bytes` does not fit behind them: files of a killed process end with a whole one.
+    #[inline]
+    fn make_room(&mut self, bytes: usize) -> Result<()> {
+        if self.out.capacity() - self.out.buffer().len() < bytes {
+            self.out.flush().map_err(Error::io("write", &self.path))?;
+        }
+        Ok(())
     }
 
     #[inline]
@@ -281,6 +291,7 @@ impl Writer {
 
     fn block(&mut self, kind: u32, body: &[u8]) -> Result<()> {
         let length = 12 + body.len() as u32;
+        self.make_room(length as usize)?;
         self.put(&words::<8, 2>([kind, length]))?;
         self.put(body)?;
         self.put(&length.to_le_bytes())
