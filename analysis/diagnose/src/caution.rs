@@ -12,7 +12,8 @@ const LATE_SHARE: f64 = 0.01;
 /// A caution of a run.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Caution {
-    /// Its code: that of a note (docs/verdicts.md), `late_by_host`, `faults_asked` or `fragments`.
+    /// Its code: that of a note (docs/verdicts.md), `late_by_host`, `cut_off`, `faults_asked`, `fragments` or
+    /// `taps_unread`.
     pub code: &'static str,
     /// One sentence.
     pub text: String,
@@ -27,6 +28,16 @@ pub(crate) fn of_fragments(count: u64) -> Option<Caution> {
         "{count} frames in the captures are fragments of IPv4 packets, which are not joined: they were skipped"
     );
     (count > 0).then_some(Caution { code: "fragments", text, open: None })
+}
+
+/// Returns the caution of captures that are not examined, since they are damaged, or of a killed run.
+fn of_taps(evidence: &Evidence) -> Option<Caution> {
+    let why = evidence.taps_unread.as_ref()?;
+    let taps = ["workers", "server"].into_iter().filter_map(|end| evidence.tap_file(end));
+    let taps: Vec<_> = taps.map(|path| path.display().to_string()).collect();
+    let text = format!("the captures of the taps ({}) are not examined: {why}", taps.join(", "));
+    let open = Some("whether frames changed on their way");
+    (!taps.is_empty()).then_some(Caution { code: "taps_unread", text, open })
 }
 
 /// Returns the caution that a note on the clocks is for the breakdown of time, if arrivals at a server are in it.
@@ -65,6 +76,7 @@ pub(crate) fn of(evidence: &Evidence, times: Option<&Times>) -> Vec<Caution> {
     let mut all: Vec<_> =
         told.map(|note| Caution { code: note.code(), text: note.to_string(), open: note.leaves_open() }).collect();
     all.extend(notes.iter().filter_map(|note| of_clocks(evidence, times, note)));
+    all.extend(of_taps(evidence));
     if evidence.is_cut_early() && evidence.came() == 0 {
         let text = "capture.until ended the run before anything came: raise it to see what becomes of the updates";
         all.push(Caution { code: "cut_off", text: text.to_owned(), open: None });
@@ -86,7 +98,7 @@ pub(crate) fn of(evidence: &Evidence, times: Option<&Times>) -> Vec<Caution> {
 
 #[cfg(test)]
 mod tests {
-    use pktgen_core::record::Training;
+    use pktgen_core::record::{Fault, Training};
 
     use super::*;
     use crate::evidence::manifest;
@@ -113,5 +125,26 @@ mod tests {
             let evidence = Evidence::of(std::path::Path::new(""), manifest);
             assert_eq!(of(&evidence, None).len(), cautions, "{packets}");
         }
+    }
+
+    #[test]
+    fn captures_of_a_killed_run_are_named_and_not_examined() {
+        let dir = tempfile::tempdir().unwrap();
+        let taps = ["workers", "server"].map(|end| dir.path().join(format!("tap-{end}.pcapng")));
+        taps.iter().for_each(|tap| std::fs::write(tap, b"").unwrap());
+        let run = |config: &str, faults: &[Fault]| {
+            let mut manifest = manifest(&[0]);
+            manifest.config = config.to_owned();
+            manifest.validity.faults.extend_from_slice(faults);
+            Evidence::of(dir.path(), manifest)
+        };
+        let tapped = "[transport]\ntap = \"tap.pcapng\"\n";
+        let whole = run(tapped, &[Fault::Interrupted {}]);
+        assert_eq!((whole.tap("workers").as_ref(), of(&whole, None)), (Some(&taps[0]), vec![]));
+        let killed = run(tapped, &[Fault::Killed {}]);
+        let cautions = of(&killed, None);
+        assert_eq!((killed.tap("workers"), cautions.len(), cautions[0].code), (None, 1, "taps_unread"));
+        assert!(taps.iter().all(|tap| cautions[0].text.contains(&tap.display().to_string())), "{cautions:?}");
+        assert_eq!(of(&run("", &[Fault::Killed {}]), None), vec![], "it has no captures");
     }
 }

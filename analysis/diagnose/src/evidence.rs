@@ -74,6 +74,8 @@ pub(crate) struct Evidence {
     pub(crate) results: Results,
     /// Join of transmissions and arrivals; in synchronous training, of transmissions and results that are not repeated.
     pub(crate) join: Join,
+    /// Why captures of the taps are not examined, if they are not.
+    pub(crate) taps_unread: Option<String>,
 }
 
 /// Results that differ from the first copy of their sum, with the worker and block of the first one.
@@ -98,10 +100,14 @@ impl Evidence {
 
     /// The same of a manifest, without streams.
     pub(crate) fn of(dir: &Path, manifest: Manifest) -> Evidence {
+        // What a capture lacks at its end did not get lost.
+        let is_killed = manifest.validity.faults.iter().any(Fault::is_kill);
+        let taps_unread = is_killed.then(|| "the run was killed, and each of them ends at another frame".to_owned());
         Evidence {
             dir: dir.to_owned(),
             config: manifest.config.parse().unwrap_or_default(),
             manifest,
+            taps_unread,
             sent: Sent::default(),
             arrived: Arrived::default(),
             results: Results::default(),
@@ -429,7 +435,7 @@ impl Evidence {
             return format!("{CERTIFY}; a run on wires with transport.tap = \"tap.pcapng\" keeps its frames");
         }
         let keys = [
-            (self.tap("workers").is_none(), "transport.tap = \"tap.pcapng\""),
+            (self.tap_file("workers").is_none(), "transport.tap = \"tap.pcapng\""),
             (lanes && self.manifest.lanes.is_none(), "format.lanes = true"),
         ];
         let unset: Vec<&str> = keys.into_iter().filter_map(|(unset, key)| unset.then_some(key)).collect();
@@ -450,8 +456,13 @@ impl Evidence {
         faults.into_iter().chain(self.is_cut().then_some("; raise capture.until")).collect()
     }
 
-    /// Returns the capture written by the tap of an end, if there is one.
+    /// Returns the capture written by the tap of an end, if there is one that can be examined.
     pub(crate) fn tap(&self, end: &str) -> Option<PathBuf> {
+        self.tap_file(end).filter(|_| self.taps_unread.is_none())
+    }
+
+    /// Returns the file of the tap of an end, if there is one.
+    pub(crate) fn tap_file(&self, end: &str) -> Option<PathBuf> {
         let stem = self.text("transport", "tap").strip_suffix(".pcapng")?;
         Some(self.dir.join(format!("{stem}-{end}.pcapng"))).filter(|path| path.exists())
     }

@@ -43,8 +43,8 @@ mod text;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use pktgen_core::Result;
 use pktgen_core::record::{Family, Fault};
+use pktgen_core::{Error, Result};
 use pktgen_wire::device::Protocols;
 
 pub use breakdown::Breakdown;
@@ -139,8 +139,14 @@ pub fn diagnose(dir: &Path, device: Option<&Path>, protocols: &Protocols, no_ver
         let crossing = cross(&about, &known);
         (crossing, evidence.join())
     });
-    let evidence = evidence.unwrap_or_else(|panic| std::panic::resume_unwind(panic))?;
-    let crossing = crossing?;
+    let mut evidence = evidence.unwrap_or_else(|panic| std::panic::resume_unwind(panic))?;
+    let crossing = match crossing {
+        Err(damage @ Error::Data { .. }) => {
+            evidence.taps_unread = Some(damage.to_string());
+            None
+        }
+        crossing => crossing?,
+    };
     let mut found = Vec::new();
     let mut unknown: Vec<String> = without_all_rows(&evidence).into_iter().collect();
     hosts::look(&evidence, &mut found);
@@ -419,7 +425,7 @@ fn symptoms(evidence: &Evidence, found: &[CauseFound]) -> Vec<Symptom> {
 
 /// Describes which data to record so that the next run shows more.
 fn what_would_tell(evidence: &Evidence) -> String {
-    let has_tap = evidence.tap("workers").is_some();
+    let has_tap = evidence.tap_file("workers").is_some();
     if evidence.is_real() && evidence.manifest.external.is_none() {
         let first = if has_tap { "" } else { "set transport.tap = \"tap.pcapng\", run again, and " };
         // Without interfaces no cable is known.

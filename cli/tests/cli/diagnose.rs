@@ -408,6 +408,11 @@ const OVERLOADED: &str = "[workload]\nkind = \"rl\"\nclusters = 2\nworkers_per_c
 const TRAINING: &str = "[workload]\nkind = \"dense\"\nmodel = \"custom\"\nparameters = 1000\nworkers = 2\niterations = 2\n\
                         compute = \"10us\"\nelements = 256\n[topology]\nkind = \"rack\"\n[endpoint]\nworkers = \"switchml\"\n";
 
+/// In real time, with captures of both ends.
+const TAPPED: &str = "[workload]\nkind = \"rl\"\nclusters = 2\nworkers_per_cluster = 2\nupdates = 50\nbytes = \"256B\"\n\
+                      [schedule]\nkind = \"constant\"\noffered = \"20Mbps\"\n[topology]\nrate = \"100Mbps\"\n\
+                      [transport]\nkind = \"ring\"\ntap = \"tap.pcapng\"\n";
+
 #[test]
 fn no_host_is_late_and_no_cable_is_unplugged_in_virtual_time() {
     let (found, code) = diagnosed_in_virtual_time(OVERLOADED, &[]);
@@ -451,18 +456,49 @@ fn a_killed_run_that_was_recovered_is_undecided() {
     let words = ["-q", "replay", &experiment, "--no-report", "--out", &out];
     let replay = pktgen(&[], &words, &[]).output().expect("it runs");
     assert!(replay.status.success(), "{}", said(&replay));
-    // A killed run has no sweep.json and no counters.
+    recover_as_killed(&run);
+    let (found, code) = diagnosis(&run);
+    assert_eq!((codes(&found), code), (vec![], Some(4)), "{found}");
+    assert!(found["unknown"].to_string().contains("the run was killed") && found["breakdown"].is_null(), "{found}");
+}
+
+/// Makes a run one that was killed and recovered: without `sweep.json` and counters.
+fn recover_as_killed(run: &Path) {
     fs::remove_file(run.join("sweep.json")).expect("removable");
-    let mut running = manifest(&run);
+    let mut running = manifest(run);
     running["state"] = "running".into();
     running["counters"]["packets_received"] = 0.into();
     let running = pktgen_core::record::digest::seal(&running.to_string());
     fs::write(run.join("manifest.json"), running).expect("writable");
-    let recovered = pktgen(&[], &["analyze", &out, "--recover"], &[]).output().expect("it runs");
+    let recovered = pktgen(&[], &["analyze", &run.display().to_string(), "--recover"], &[]).output().expect("it runs");
     assert_eq!(recovered.status.code(), Some(1), "{}", said(&recovered));
-    let (found, code) = diagnosis(&run);
-    assert_eq!((codes(&found), code), (vec![], Some(4)), "{found}");
-    assert!(found["unknown"].to_string().contains("the run was killed") && found["breakdown"].is_null(), "{found}");
+}
+
+/// A damaged capture lacks frames that were not lost, and those of a killed run end at different frames.
+#[test]
+fn captures_that_are_damaged_or_of_a_killed_run_are_named_and_not_examined() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let (experiment, run) = (folder.path().join("experiment.toml"), folder.path().join("run"));
+    fs::write(&experiment, TAPPED).expect("writable");
+    let (experiment, out) = (experiment.display().to_string(), run.display().to_string());
+    let replay = pktgen(&[], &["-q", "replay", &experiment, "--no-report", "--out", &out], &[]).output();
+    let replay = replay.expect("it runs");
+    assert!(run.join("manifest.json").exists(), "{}", said(&replay));
+    let taps = ["workers", "server"].map(|end| run.join(format!("tap-{end}.pcapng")).display().to_string());
+    let unread = || {
+        let (found, _) = diagnosis(&run);
+        let caution = found["cautions"].as_array()?.iter().find(|caution| caution["code"] == "taps_unread")?;
+        Some(caution["text"].as_str()?.to_owned())
+    };
+    assert_eq!(unread(), None);
+    let whole = fs::read(&taps[0]).expect("readable");
+    fs::write(&taps[0], &whole[..whole.len() - 3]).expect("writable");
+    let damaged = unread().expect("a caution");
+    assert!(taps.iter().all(|tap| damaged.contains(tap)) && damaged.contains("damaged at byte"), "{damaged}");
+    fs::write(&taps[0], &whole).expect("writable");
+    recover_as_killed(&run);
+    let killed = unread().expect("a caution");
+    assert!(taps.iter().all(|tap| killed.contains(tap)) && killed.contains("the run was killed"), "{killed}");
 }
 
 fn page() -> PathBuf {
