@@ -14,7 +14,7 @@ use pktgen_wire::wire::sight::{AttemptMarks, Delivery, Renewal, Sight, What};
 use pktgen_wire::wire::{FORMATS_MAX, Format, Formats};
 
 use super::flow::FlowMeter;
-use super::numbers::{LatestPackets, Seen, Senders};
+use super::numbers::{LatestPackets, Seen, Senders, update_of};
 use super::recent::Recent;
 use super::sums::Sums;
 use super::window::{Known, Window};
@@ -172,7 +172,9 @@ pub(super) struct Totals {
     pub(super) ageless: u64,
     /// Different transmissions received whose sending was not captured.
     pub(super) unseen: u64,
-    /// Whether some of these may have been captured, and were forgotten.
+    /// Sums of which a result has more sources than the senders' captures have contributions.
+    pub(super) short_sums: u64,
+    /// Whether some of the unseen packets may have been captured, and were forgotten.
     pub(super) forgot: bool,
     /// Whether the server's captures have contributions of a worker that the senders' captures lack.
     pub(super) unsent_workers: bool,
@@ -255,7 +257,7 @@ impl Totals {
 
     /// Whether the captures of the senders certainly lack some of what arrived.
     pub(super) fn lacks_senders(&self) -> bool {
-        self.unsent_workers || self.unseen > 0 && !self.forgot
+        self.unsent_workers || self.short_sums > 0 || self.unseen > 0 && !self.forgot
     }
 
     /// Returns the number of packets of known formats and of background traffic at a side.
@@ -309,6 +311,8 @@ impl Totals {
 impl Meter {
     /// Creates a meter. `sender`: there is a capture of the senders, too. Holds at most `memory` bytes of numbers.
     pub(super) fn new(formats: Formats, sender: bool, memory: usize) -> Self {
+        let mut sums = Sums::new(formats);
+        sums.has_senders = sender;
         Meter {
             clusters: Vec::new(),
             cluster_places: Places::default(),
@@ -318,7 +322,7 @@ impl Meter {
             pending: sender.then(|| Pending::new(PENDING)),
             ahead: sender.then(|| Pending::new(AHEAD)),
             deliveries: deliveries(formats),
-            sums: Sums::new(formats),
+            sums,
             numbers: Default::default(),
             latest: LatestPackets::default(),
             sources: Default::default(),
@@ -354,6 +358,7 @@ impl Meter {
                 uncounted_results: 0,
                 ageless: 0,
                 unseen: 0,
+                short_sums: 0,
                 forgot: false,
                 unsent_workers: false,
                 silent_jobs: BTreeSet::new(),
@@ -448,17 +453,11 @@ impl Meter {
         self.totals.sent_updates += u64::from(update != Known::Again);
         self.totals.anew[Side::Sender as usize] += u64::from(update == Known::Anew);
         let packet = packet_of(worker, sight, generation);
-        // The clock of the receiving side may be behind.
-        if let Some(received) = self.ahead.as_mut().and_then(|ahead| ahead.take(&packet)) {
-            self.totals.unseen -= 1;
-            self.totals.matched += 1;
+        if let Some(received) = self.record_sending(packet, event.t) {
             self.totals.backwards += 1;
             self.totals.backwards_ps = self.totals.backwards_ps.max(event.t - received);
             self.latency_ps.push(received - event.t);
             self.held += 1;
-        }
-        if let Some(pending) = &mut self.pending {
-            pending.put(packet, event.t);
         }
         self.cluster(sight.cluster).age.generated(generation);
         self.worker(worker)?.flow.age.generated(generation);
@@ -483,6 +482,9 @@ impl Meter {
         self.totals.sent_at(event);
         self.totals.resent += u64::from(event.sight.attempt > 0);
         self.totals.sent_updates += u64::from(seen.update == Known::New);
+        if let Some(sender) = event.sender() {
+            self.record_sending(update_of(event, sender), event.t);
+        }
     }
 
     /// Records the sender of an update without a generation time.
@@ -524,23 +526,16 @@ impl Meter {
             totals.represented += if is_again { 0 } else { count };
             totals.transmitted += if is_copy { 0 } else { count };
             // An aggregate may have the address of the device.
-            self.source(event, event.sight.worker);
+            self.source(event, sight.worker);
+            if let (Some(worker), 1, true) = (sight.worker, sight.count, seen.is_some()) {
+                self.record_arrival(update_of(event, worker), t);
+            }
             return Ok(());
         };
-        if let (Some(pending), Some(ahead)) = (&self.pending, &mut self.ahead) {
-            let packet = packet_of(worker, sight, generation);
-            match pending.get(&packet) {
-                Some(sent) => {
-                    self.totals.matched += 1;
-                    self.latency_ps.push(t - sent);
-                    self.totals.latency_max_ps = self.totals.latency_max_ps.max(t - sent);
-                    self.held += 1;
-                }
-                None => {
-                    self.totals.unseen += u64::from(ahead.get(&packet).is_none());
-                    ahead.put(packet, t);
-                }
-            }
+        if let Some(sent) = self.record_arrival(packet_of(worker, sight, generation), t) {
+            self.latency_ps.push(t - sent);
+            self.totals.latency_max_ps = self.totals.latency_max_ps.max(t - sent);
+            self.held += 1;
         }
         // Latencies below 0 stay, and an age is none: its update was generated before it arrived.
         let is_early = generation > t && generation.saturating_sub(t) < self.early_within_ps;

@@ -425,9 +425,10 @@ fn notes_of_counts(facts: &Facts, totals: &Totals, known: &Known) -> Vec<Note> {
         say("transmissions_unknown", text);
     }
     if sender && totals.lacks_senders() {
-        let what = match totals.unseen {
-            0 => "contributions arrived of workers of whom the senders' captures have none".to_owned(),
-            unseen => format!("{unseen} packets arrived whose sending was not captured"),
+        let what = match (totals.unseen, totals.short_sums) {
+            (0, 0) => "contributions arrived of workers of whom the senders' captures have none".to_owned(),
+            (0, short) => format!("results of {short} sums have more sources than contributions were captured"),
+            (unseen, _) => format!("{unseen} packets arrived whose sending was not captured"),
         };
         let text = format!(
             "{what}: the senders' captures lack some of what was sent, so what is missing is not known; give those of all \

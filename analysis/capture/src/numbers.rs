@@ -32,6 +32,14 @@ pub(super) struct Seen {
     pub(super) is_anew: bool,
 }
 
+/// Identifies an update by its sender and number, the same in all its transmissions. Of packets cut before their key only a part of
+/// the number is known.
+pub(super) fn update_of(event: &Event, sender: u32) -> u64 {
+    let Sight { cluster, seq, .. } = event.sight;
+    let own = u64::from(sender) << 32 | u64::from(cluster) << 16 | u64::from(seq % LAP);
+    own ^ u64::from(event.format).wrapping_mul(0x9e37_79b9_7f4a_7c15)
+}
+
 /// The latest numbers of a sender.
 #[derive(Default)]
 struct Numbers {

@@ -232,6 +232,12 @@ pub(super) struct Sums {
     overtaken: bool,
     /// Whether nothing relates the clocks of the two sides.
     pub(super) unordered: bool,
+    /// Whether there are captures of the senders.
+    pub(super) has_senders: bool,
+    /// Numbers of sources in results of sums with fewer contributions so far.
+    short: Recent<SumId, u16>,
+    /// See [`Sums::short_sums`].
+    short_count: u64,
     /// Copies of results before the contributions that opened them, if the sides are in no order.
     early: Recent<(SumId, u32), u32>,
     /// Results that are copies or belong to a retransmitted contribution that opened a sum of its own: their header
@@ -263,6 +269,9 @@ impl Sums {
             workers: None,
             overtaken: false,
             unordered: false,
+            has_senders: false,
+            short: Recent::new(kept),
+            short_count: 0,
             early: Recent::new(kept),
             ambiguous: 0,
             unclear: 0,
@@ -286,7 +295,12 @@ impl Sums {
             self.counts = self.counts.wrapping_add(1);
             Contributors { number: self.counts, workers: 0 }
         });
-        self.contributors.put(sum, Contributors { workers: open.workers.saturating_add(1), ..open });
+        let workers = open.workers.saturating_add(1);
+        self.contributors.put(sum, Contributors { workers, ..open });
+        if self.short.get(&sum).is_some_and(|sources| sources <= workers) {
+            self.short.take(&sum);
+            self.short_count -= 1;
+        }
         let copies = self.early.take(&(sum, worker)).unwrap_or(0);
         self.unclear -= u64::from(copies);
         self.contributions.put((sum, worker), Contribution { again: false, copies, counted: open.number });
@@ -312,8 +326,25 @@ impl Sums {
             // The next sum with this id begins at 0.
             let n = self.contributors.take(&sum).map_or(0, |open| open.workers);
             self.workers = Some(self.workers.map_or((n, n), |(least, most)| (least.min(n), most.max(n))));
+        } else if self.has_senders && self.renewals.of(sum.format) == Renewal::Rounds {
+            self.compare_sources(sum, event.sight.count);
         }
         true
+    }
+
+    /// Compares the number of sources of a result with the contributions so far: where the sides are in no order, others follow.
+    /// Sequences that restart may have another id at each actor.
+    fn compare_sources(&mut self, sum: SumId, sources: u16) {
+        if sources > self.contributors.get(&sum).map_or(0, |open| open.workers) {
+            let before = self.short.get(&sum);
+            self.short_count += u64::from(before.is_none());
+            self.short.put(sum, before.map_or(sources, |before| before.max(sources)));
+        }
+    }
+
+    /// Returns the number of sums of which a result has more sources than contributions were captured; 0 if some were forgotten.
+    pub(super) fn short_sums(&self) -> u64 {
+        if self.contributors.forgot() || self.short.forgot() { 0 } else { self.short_count }
     }
 
     /// Records the copy of a result that contains the contribution which opened its sum. Only with related clocks is it known whether

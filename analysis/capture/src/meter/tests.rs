@@ -242,3 +242,66 @@ fn contributions_without_results_are_named_beside_others_with_results() {
     let tensors = [("switchml", update, 1), ("switchml", result, 1), ("switchml", update, 2)];
     assert_eq!(counted(&tensors), (vec![], vec![]));
 }
+
+/// A packet with one update of ATP names it: its sending was captured in some transmission, unless the senders' captures are a part.
+#[test]
+fn lone_updates_with_numbers_show_what_the_senders_captures_lack() {
+    let formats = all().protocols.formats;
+    let format = formats.iter().position(|known| known.name() == "atp_udp").expect("a format") as u8;
+    let lacks = |sides: [Side; 2], sent: &[u32], received: &[(u32, u16)]| {
+        let mut meter = Meter::new(formats, true, 1 << 20);
+        let mut add = |side: Side, seq, count| {
+            // Other transmissions arrive than were captured at the senders.
+            let sight = Sight { attempt: side as u8, ..sight(What::Update, 3, seq, count) };
+            meter.add(&Event { t: 0, side, bytes: 300, format, sight, content: 0 }).expect("it is added");
+        };
+        for side in sides {
+            match side {
+                Side::Sender => sent.iter().for_each(|seq| add(side, *seq, 1)),
+                Side::Server => received.iter().for_each(|(seq, count)| add(side, *seq, *count)),
+            }
+        }
+        meter.compare_sides();
+        (meter.totals.lacks_senders(), meter.totals.unseen)
+    };
+    let every: Vec<u32> = (0..100).collect();
+    let part: Vec<u32> = (0..100).filter(|seq| !(7..10).contains(seq)).collect();
+    // Number 7 arrives alone, 8 in a sum, 9 not.
+    let received = (0..90).filter(|seq| *seq != 9).map(|seq| (seq, if seq == 8 { 4 } else { 1 }));
+    let received: Vec<(u32, u16)> = received.collect();
+    // Packets cut before their key have 16 bits of the number, which counts from 1 there.
+    let whole: Vec<(u32, u16)> = (0..90).map(|seq| (seq + 65_535, 1)).collect();
+    for sides in [Side::ALL, [Side::Server, Side::Sender]] {
+        assert_eq!(lacks(sides, &every, &received), (false, 0), "{sides:?}");
+        assert_eq!(lacks(sides, &every, &whole), (false, 0), "{sides:?}");
+        assert_eq!(lacks(sides, &part, &received), (true, 1), "{sides:?}");
+    }
+}
+
+/// The contribution of a worker to one sum of Trio-ML was not captured, or did not come in time.
+#[test]
+fn results_with_more_sources_than_contributions_show_what_the_senders_captures_lack() {
+    let formats = all().protocols.formats;
+    let format = formats.iter().position(|known| known.name() == "trio_ml").expect("a format") as u8;
+    for sides in [Side::ALL, [Side::Server, Side::Sender]] {
+        for (captured, sources, lacks) in [(true, 3, false), (true, 2, false), (false, 3, true), (false, 2, false)] {
+            let mut meter = Meter::new(formats, true, 1 << 20);
+            let mut add = |side, what, worker: u32, seq: u32, count: u16| {
+                let sight = sight(what, worker, seq, count);
+                meter.add(&Event { t: 0, side, bytes: 300, format, sight, content: 0 }).expect("it is added");
+            };
+            for (side, seq) in sides.into_iter().flat_map(|side| (0..10).map(move |seq| (side, seq))) {
+                if side == Side::Server {
+                    add(side, What::Result, 0, seq, if seq == 4 { sources } else { 3 });
+                    continue;
+                }
+                for worker in (0..3).filter(|worker| captured || (*worker, seq) != (1, 4)) {
+                    add(side, What::Update, worker, seq, 1);
+                }
+            }
+            meter.compare_sides();
+            let counted = (meter.totals.lacks_senders(), meter.totals.short_sums);
+            assert_eq!(counted, (lacks, u64::from(lacks)), "{sides:?} {captured} {sources}");
+        }
+    }
+}
