@@ -16,7 +16,7 @@ pub(super) static CLAUSES: &[Clause] = &[
         rule: "All 32 bits of a block's number tell it from others (Figure 8).",
         precondition: "target.block_cnt_max of 33 or more",
         exempt: |ground| few_blocks(ground, BITS as usize + 1),
-        stimulus: "contributions of all workers to a block and to those whose numbers differ from it in one bit, all in random order",
+        stimulus: "contributions of all workers to a block and to those whose numbers differ from it in one bit: one to each of them per round, in random order",
         oracle: "one result for each block, with its sum, once to each worker",
         repeats: 2,
         probe: |probe| with_router(probe, apart),
@@ -93,10 +93,15 @@ fn apart(router: &mut Router) -> ProbeResult<()> {
     let mut spots = vec![Spot { block, ..fresh }; BITS as usize + 1];
     (0..BITS).zip(&mut spots[1..]).for_each(|(bit, spot)| spot.block ^= 1 << bit);
     let parts: Vec<_> = spots.iter().map(|_| router.parts()).collect();
-    let workers = router.workers.len();
-    let all: Vec<_> = (0..spots.len()).flat_map(|spot| (0..workers).map(move |n| (spot, n))).collect();
-    for (spot, n) in router.probe.shuffled(&all) {
-        router.send(n, &spots[spot], &parts[spot][n])?;
+    let orders: Vec<_> = spots.iter().map(|_| router.any_order()).collect();
+    // All are under way together, and each is touched in every round: with many workers they age no earlier.
+    for round in 0..router.workers.len() {
+        let begun = router.probe.now();
+        for spot in router.probe.order(spots.len()) {
+            let n = orders[spot][round];
+            router.send(n, &spots[spot], &parts[spot][n])?;
+        }
+        router.touched_since(begun)?;
     }
     router.all_sums(&spots, &parts)
 }

@@ -20,7 +20,7 @@ pub(crate) static SUITE: ClauseSuite = ClauseSuite {
     format: "trio_ml",
     programs: &[],
     layout: None,
-    version: 8,
+    version: 9,
     terms: &[
         ("contribution", "a packet of a worker with its gradients of one block"),
         ("result", "a packet of the device with the sum of a block; partial: of some of the workers"),

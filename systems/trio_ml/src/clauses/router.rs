@@ -318,12 +318,20 @@ impl<'p, 'a> Router<'p, 'a> {
         self.since = None;
     }
 
+    /// Declares that all blocks in progress were touched from `t` on; checks that none can have timed out before.
+    pub(super) fn touched_since(&mut self, t: Time) -> ProbeResult<()> {
+        self.in_time()?;
+        self.since = Some(t);
+        Ok(())
+    }
+
     /// Checks that nothing in progress can have timed out.
     fn in_time(&mut self) -> ProbeResult<()> {
         let now = self.probe.now();
         match (timeout(self.probe.ground), self.since) {
             (Some(timeout), Some(since)) if now - since >= timeout => Err(ProbeStop::Undecidable(format!(
-                "the block may have aged: its contributions took {} and target.timeout is {}",
+                "a block may have aged: contributions took {} and target.timeout is {}; use a longer one, if the \
+                 device has the same",
                 Span::from_ps(now - since),
                 Span::from_ps(timeout)
             ))),

@@ -181,3 +181,51 @@ fn the_time_on_links_is_not_the_time_of_a_router() {
         }
     }
 }
+
+/// A correct or defective router to which every frame takes `by`; blocks age meanwhile.
+struct Slow {
+    router: Naive,
+    by: Time,
+}
+
+impl ProbeWitness for Slow {}
+
+impl ProbeBench for Slow {
+    fn now(&mut self) -> Time {
+        self.router.now
+    }
+    fn frame_in(&mut self, port: u16, bytes: &[u8]) -> Result<()> {
+        let until = self.router.now + self.by;
+        while self.router.age(until) {}
+        self.router.now = until;
+        self.router.frame_in(port, bytes)
+    }
+    fn pass(&mut self, span: Time, each: EachFrame) -> Result<()> {
+        self.router.pass(span, each)
+    }
+    fn settle(&mut self, each: EachFrame) -> Result<()> {
+        self.router.settle(each)
+    }
+}
+
+/// The contributions of four workers to 33 blocks take 1.9 timeouts, but each block waits for less than one.
+#[test]
+fn blocks_that_are_touched_in_time_are_told_apart_however_long_all_take() {
+    let (ground, clause) = (ground(true, false), clause_named("trio-ml-blocks"));
+    let ended = |defect: Defect, by: Time, seed: u64| {
+        let (mut bench, mut memory) = (Slow { router: naive(defect), by }, ProbeMemory::new());
+        let mut probe = ClauseProbe::new(&ground, &mut memory, &mut bench, Seed(seed), (clause.id, 0, 0)).unwrap();
+        (clause.probe)(&mut probe)
+    };
+    for seed in 0..10 {
+        let right = ended(Defect::None, 140 * US, seed);
+        assert!(right.is_ok(), "{seed}: {right:?}");
+        for defect in [Defect::Blocks16, Defect::BlocksTop, Defect::AgesFromOpening] {
+            let wrong = ended(defect, 140 * US, seed);
+            assert!(matches!(wrong, Err(ProbeStop::Breach(_))), "{defect:?} {seed}: {wrong:?}");
+        }
+        // Two rounds are longer than the timeout.
+        let slow = ended(Defect::None, 160 * US, seed);
+        assert!(matches!(slow, Err(ProbeStop::Undecidable(_))), "{seed}: {slow:?}");
+    }
+}
