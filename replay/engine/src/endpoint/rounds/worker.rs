@@ -119,7 +119,8 @@ pub struct Worker {
     left_at: Vec<Time>,
     /// Frames handed over that have not left.
     unsent: u32,
-    /// Departure of the last frame: making more before then is useless.
+    /// Departure of the last frame's first bit: nothing is handed over before then, so a window that is halved meanwhile holds back what
+    /// had been permitted. In virtual time it is known as soon as the frame is handed over.
     link_free: Time,
     /// Blocks that may have to be sent again: start of the wait, block, and last attempt.
     waiting: VecDeque<(Time, u32, u8)>,

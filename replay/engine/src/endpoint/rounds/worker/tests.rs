@@ -108,6 +108,21 @@ fn no_block_leaves_a_window_beyond_the_oldest_without_a_result() {
     assert_eq!(bed.worker.next, 5);
 }
 
+/// In virtual time departures are known in advance.
+#[test]
+fn nothing_is_handed_over_before_the_last_frame_departs() {
+    let mut bed = Bed::new(4, |settings| Settings { control: Some(WindowControl { step: 4 }), ..settings });
+    for block in 0..4 {
+        assert_eq!(bed.worker.next(0, &bed.settings), Some((block, 0)));
+        bed.worker.left(PacketId::new(0, block, 0), BLOCKS, Time::from(10 * block), &bed.settings);
+    }
+    (0..3).for_each(|block| bed.result(block, false));
+    assert_eq!(bed.worker.wake(&bed.settings), 30, "although the window permits 4, 5 and 6");
+    bed.result(3, true);
+    bed.now = 30;
+    assert_eq!(bed.send(), first(4..6), "the window was halved meanwhile");
+}
+
 #[test]
 fn a_worker_needs_one_result_of_each_block() {
     let mut bed = Bed::new(5, |settings| settings);
