@@ -346,7 +346,10 @@ impl Ledger {
             (Account::Updates(own), Some(device)) if device.merges && (receipt.count != 1 || own.is_nameless()) => None,
             (Account::Updates(own), _) => own.expected(receipt.packet),
             (Account::Results(own), None) => own.expected(receipt),
-            (Account::Results(own), Some(device)) => own.expected_of_all(device.all_of(receipt)?, receipt.packet.seq()),
+            (Account::Results(own), Some(device)) => {
+                let (workers, seq) = (device.all_of(receipt)?, receipt.packet.seq());
+                own.expected_of_all(workers, seq, &|worker| device.came_alone(worker, seq))
+            }
             (Account::Pairs(_), _) => None,
         }
     }

@@ -71,7 +71,7 @@ impl Resolver {
     }
 
     /// Records that a result of all workers of its job has delivered the first open transmission of each, and a single packet at a server
-    /// itself.
+    /// itself. The first such result may hold packets that arrived by themselves, too.
     fn result(&mut self, id: PacketId, count: usize, unseen: &Unseen) {
         let workers = unseen.workers_of(id);
         if workers.is_empty() || workers.len() != count {
@@ -81,11 +81,18 @@ impl Resolver {
         }
         let open = |worker: &u32| self.transmissions(*worker, id.seq()).find(|packet| self.is_under_way(*packet));
         let members: Vec<u32> = workers.iter().filter_map(open).collect();
-        match members.len() == workers.len() {
-            true => members.iter().for_each(|member| self.deliver_unseen(*member, count == 1)),
+        let is_complete = members.len() == workers.len();
+        let has_come = |worker: &u32, fate: Fate| self.has_come(*worker, id.seq(), fate);
+        let came_alone = |worker: &u32| has_come(worker, Fate::DeliveredAlone);
+        let has_whole = || workers.iter().any(|worker| has_come(worker, Fate::DeliveredMerged));
+        let others_came = || workers.iter().all(|worker| open(worker).is_some() || came_alone(worker));
+        if is_complete || !members.is_empty() && others_came() && !has_whole() {
+            members.iter().for_each(|member| self.deliver_unseen(*member, count == 1));
+        } else if workers.iter().any(came_alone) || has_whole() {
             // It came again only if packets of this block had come.
-            false if workers.iter().any(|worker| self.has_come(*worker, id.seq())) => self.duplicates += 1,
-            false => self.contradictions += 1,
+            self.duplicates += 1;
+        } else {
+            self.contradictions += 1;
         }
     }
 
@@ -98,9 +105,10 @@ impl Resolver {
         (0..=u8::MAX).map_while(move |attempt| self.packets.number(PacketId::new(worker, seq, attempt).0))
     }
 
-    /// Whether a result has delivered a transmission of this block by this worker.
-    fn has_come(&self, worker: u32, seq: u32) -> bool {
-        self.transmissions(worker, seq).any(|packet| self.packets.state(packet) == State::Delivered)
+    /// Whether a transmission of this block by this worker was delivered with this fate.
+    fn has_come(&self, worker: u32, seq: u32, fate: Fate) -> bool {
+        let mut all = self.transmissions(worker, seq);
+        all.any(|packet| self.packets.state(packet) == State::Delivered && self.packets.fate(packet) == fate)
     }
 
     fn deliver_unseen(&mut self, packet: u32, alone: bool) {

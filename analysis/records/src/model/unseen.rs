@@ -65,7 +65,7 @@ impl Resolver {
     }
 
     /// Records that a result of all workers of its job has delivered the first open transmission of each, and a single packet at a server
-    /// itself.
+    /// itself. The first such result may hold packets that arrived by themselves, too.
     fn result(&mut self, id: PacketId, count: usize, unseen: &Unseen) {
         let workers = unseen.workers_of(id);
         if workers.is_empty() || workers.len() != count {
@@ -76,11 +76,18 @@ impl Resolver {
         }
         let open = |worker: &u32| self.transmissions(*worker, id.seq()).find(|packet| self.is_under_way(*packet));
         let members: Vec<_> = workers.iter().filter_map(open).collect();
-        match members.len() == workers.len() {
-            true => members.iter().for_each(|member| self.deliver_unseen(*member, count == 1)),
+        let is_complete = members.len() == workers.len();
+        let has_come = |worker: &u32, fate: Fate| self.has_come(*worker, id.seq(), fate);
+        let came_alone = |worker: &u32| has_come(worker, Fate::DeliveredAlone);
+        let has_whole = || workers.iter().any(|worker| has_come(worker, Fate::DeliveredMerged));
+        let others_came = || workers.iter().all(|worker| open(worker).is_some() || came_alone(worker));
+        if is_complete || !members.is_empty() && others_came() && !has_whole() {
+            members.iter().for_each(|member| self.deliver_unseen(*member, count == 1));
+        } else if workers.iter().any(came_alone) || has_whole() {
             // It came again only if packets of this block had come.
-            false if workers.iter().any(|worker| self.has_come(*worker, id.seq())) => self.fates.duplicates += 1,
-            false => self.fates.contradictions += 1,
+            self.fates.duplicates += 1;
+        } else {
+            self.fates.contradictions += 1;
         }
     }
 
@@ -94,9 +101,10 @@ impl Resolver {
         attempts.map_while(move |id| self.index.get(&id)).map(|packet| *packet as usize)
     }
 
-    /// Whether a result has delivered a transmission of this block by this worker.
-    fn has_come(&self, worker: u32, seq: u32) -> bool {
-        self.transmissions(worker, seq).any(|packet| self.state[packet] == State::Delivered)
+    /// Whether a transmission of this block by this worker was delivered with this fate.
+    fn has_come(&self, worker: u32, seq: u32, fate: Fate) -> bool {
+        let mut all = self.transmissions(worker, seq);
+        all.any(|packet| self.state[packet] == State::Delivered && self.fates.fate[packet] == fate)
     }
 
     fn deliver_unseen(&mut self, packet: usize, alone: bool) {
@@ -154,6 +162,24 @@ mod tests {
         assert_eq!(of(&manifest), (8, 0, 0, 0), "results at workers: the last one delivers");
         manifest.unseen = Some(pktgen_core::record::Unseen { at_server: true, ..Default::default() });
         assert_eq!(of(&manifest), (4, 4, 0, 0), "the last one came again");
+    }
+
+    #[test]
+    fn a_whole_sum_may_hold_packets_that_arrived_by_themselves() {
+        let mut story = Story::new();
+        (0..4).for_each(|worker| _ = story.sent_seq(worker, 0, 0, Some(0), 0));
+        story.sent_again(1, 0, 1, 1, 0).received_seq(5, 0, 0, 0, 1).received_seq(6, 3, 0, 0, 4);
+        let mut manifest = story.manifest();
+        manifest.unseen = Some(pktgen_core::record::Unseen { at_server: true, ..Default::default() });
+        let of = |story: &Story| {
+            let fates = Fates::resolve_unseen(&story.records, &manifest, Family::Results);
+            let balance = fates.balance();
+            let delivered = (balance.delivered_alone, balance.delivered_merged, balance.unaccounted);
+            (delivered, fates.duplicates, fates.contradictions)
+        };
+        assert_eq!(of(&story), ((1, 3, 1), 0, 0));
+        story.received_seq(7, 3, 0, 0, 4);
+        assert_eq!(of(&story), ((1, 3, 1), 1, 0), "a copy does not deliver what a worker sent again");
     }
 
     #[test]

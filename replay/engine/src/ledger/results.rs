@@ -178,17 +178,20 @@ impl Results {
         self.chains.end(packet, |member, alone| counts.of(member).count(Fate::Delivered, alone))
     }
 
-    /// Records a result of these workers from a device without books: the first transmission of each that is under way is in it. Returns
-    /// whether it is their sum, if known; `None`, without delivery, if one of them has none under way.
+    /// Records a result of these workers from a device without books: the first transmission of each that is under way is in it, and otherwise
+    /// one that `came_alone` before. Returns whether it is their sum, if known; `None`, without delivery, if one of them has neither, or none
+    /// is under way.
     pub(super) fn received_of_all(
         &mut self,
         workers: &[u32],
         seq: u32,
         carried: &Carried,
+        came_alone: &dyn Fn(u32) -> bool,
         counts: &mut FateCounts,
     ) -> Option<SumOk> {
-        let elements = self.add_up_first(workers, seq)?;
+        let elements = self.add_up_first(workers, seq, came_alone)?;
         let (right, alone) = (SumOk::of(self.is_right(elements, carried)), workers.len() == 1);
+        // Members that came alone have ended.
         for member in &self.members {
             self.chains.end(*member, |member, _| counts.of(member).count(Fate::Delivered, alone));
         }
@@ -239,8 +242,13 @@ impl Results {
     }
 
     /// Returns the expected content of a result of these workers.
-    pub(super) fn expected_of_all(&mut self, workers: &[u32], seq: u32) -> Option<DuePacket> {
-        let elements = self.add_up_first(workers, seq)?;
+    pub(super) fn expected_of_all(
+        &mut self,
+        workers: &[u32],
+        seq: u32,
+        came_alone: &dyn Fn(u32) -> bool,
+    ) -> Option<DuePacket> {
+        let elements = self.add_up_first(workers, seq, came_alone)?;
         Some(self.added(elements))
     }
 
@@ -248,14 +256,19 @@ impl Results {
         DuePacket { members: self.members.clone(), values: PayloadValues::Integers(self.sums[..elements].to_vec()) }
     }
 
-    /// Adds up the first transmission under way of each of these workers; `None` if one has none.
-    fn add_up_first(&mut self, workers: &[u32], seq: u32) -> Option<usize> {
+    /// Adds up the first transmission under way of each of these workers, or of one that `came_alone` its first; `None` if one has neither, or
+    /// none is under way.
+    fn add_up_first(&mut self, workers: &[u32], seq: u32, came_alone: &dyn Fn(u32) -> bool) -> Option<usize> {
         self.members.clear();
+        let mut under_way = false;
         for worker in workers {
             let mut attempts = (0..=u8::MAX).map(|attempt| PacketId::new(*worker, seq, attempt));
-            self.members.push(attempts.find(|id| self.chains.group(*id).is_some())?);
+            let open = attempts.find(|id| self.chains.group(*id).is_some());
+            under_way |= open.is_some();
+            let first = PacketId::new(*worker, seq, 0);
+            self.members.push(open.or_else(|| came_alone(*worker).then_some(first))?);
         }
-        Some(self.add())
+        under_way.then(|| self.add())
     }
 
     /// Adds up the contributions of `members`; returns their number of elements.

@@ -81,8 +81,10 @@ pub(super) struct BlackBox {
     clusters: Vec<Vec<u32>>,
     /// Workers that move, with each of their clusters.
     moving: HashSet<(u32, u16)>,
-    /// Ids of results that arrived.
+    /// Ids of results of all workers of a job that arrived.
     arrived: HashSet<u64>,
+    /// Ids of packets that arrived by themselves at a server, which adds what devices did not.
+    singles: HashSet<u64>,
     /// Updates that arrived: their copies are compared with what was sent.
     delivered: Delivered,
     /// Packets without id that arrived, by worker and digest.
@@ -124,6 +126,7 @@ impl BlackBox {
             clusters,
             moving: moves.flat_map(of_move).collect(),
             arrived: HashSet::new(),
+            singles: HashSet::new(),
             delivered: Delivered::default(),
             unnamed: HashMap::new(),
             repeated: 0,
@@ -250,23 +253,24 @@ impl BlackBox {
     pub(super) fn result(&mut self, results: &mut Results, receipt: &Receipt, counts: &mut FateCounts) -> SumOk {
         let packet = receipt.packet;
         let Some(workers) = self.workers_of(packet) else {
-            return self.again(packet, counts);
+            return self.again(false, counts);
         };
-        // The id of the result: all workers of a job have the same numbers.
-        let known = PacketId::new(workers[0], packet.seq(), 0);
+        let (id, seq) = (result_id(workers, packet.seq()), packet.seq());
         if usize::from(receipt.count) != workers.len() {
             // Its correctness does not depend on its members, which remain unknown.
             let right = results.is_sum_of_some(workers, receipt);
             self.sums += u64::from(right.is_none());
             if self.at_server && receipt.count == 1 && results.deliver_one(packet, counts) {
-                self.arrived.insert(known.0);
+                self.singles.insert(packet.0);
             }
             return SumOk::of(right);
         }
-        let Some(right) = results.received_of_all(workers, packet.seq(), &receipt.carried, counts) else {
+        let came_alone = |worker| self.came_alone(worker, seq);
+        let Some(right) = results.received_of_all(workers, seq, &receipt.carried, &came_alone, counts) else {
+            let known = self.arrived.contains(&id.0) || workers.iter().any(|worker| self.has_single(*worker, seq));
             return self.again(known, counts);
         };
-        self.arrived.insert(known.0);
+        self.arrived.insert(id.0);
         if receipt.judged == SumOk::No { SumOk::No } else { right }
     }
 
@@ -281,13 +285,30 @@ impl BlackBox {
         self.workers_of(receipt.packet).filter(|workers| usize::from(receipt.count) == workers.len())
     }
 
-    /// Records a result that is not under way.
-    fn again(&mut self, packet: PacketId, counts: &mut FateCounts) -> SumOk {
-        let known = self.arrived.contains(&packet.0);
+    /// Returns whether a packet of this block arrived by itself from a worker, and no result of all workers of its job has arrived: the first
+    /// such result may hold it, too.
+    pub(super) fn came_alone(&self, worker: u32, seq: u32) -> bool {
+        let whole = |workers: &[u32]| self.arrived.contains(&result_id(workers, seq).0);
+        self.has_single(worker, seq) && !self.workers_of(PacketId::new(worker, seq, 0)).is_some_and(whole)
+    }
+
+    /// Returns whether a transmission of this block arrived by itself from a worker.
+    fn has_single(&self, worker: u32, seq: u32) -> bool {
+        let mut attempts = (0..=u8::MAX).map(|attempt| PacketId::new(worker, seq, attempt));
+        !self.singles.is_empty() && attempts.any(|id| self.singles.contains(&id.0))
+    }
+
+    /// Records a packet that is not under way: a copy of a known one, or one that was never sent.
+    fn again(&mut self, known: bool, counts: &mut FateCounts) -> SumOk {
         self.repeated += u64::from(known);
         counts.stranger_if(!known);
         SumOk::Unknown
     }
+}
+
+/// Returns the id of a result of these workers, who have the same numbers.
+fn result_id(workers: &[u32], seq: u32) -> PacketId {
+    PacketId::new(workers[0], seq, 0)
 }
 
 #[cfg(test)]
@@ -508,6 +529,40 @@ mod tests {
         let balance = total(&ledger.close());
         let fates = (balance.delivered_alone, balance.delivered_merged, balance.unaccounted);
         assert_eq!((fates, balance.sent, balance.unknown), ((2, 2, 0), 4, 0));
+    }
+
+    /// A switch passes a packet on and adds it as well: the sum is checked, and delivers the packets of the other workers.
+    #[test]
+    fn a_whole_sum_may_hold_packets_that_arrived_by_themselves() {
+        let workers = Population { cluster_of: vec![0, 0, 0], moves: Vec::new() };
+        let ledger = || {
+            let nothing = Evidence::Nothing { workers: &workers, merges: true, at_server: true };
+            let subject = Subject::Results { content: Box::new(Numbers), exact: false };
+            let mut ledger = Ledger::open(3, subject, nothing);
+            [0, 1, 2].into_iter().for_each(|worker| ledger.sent(id(worker, 0), None, &[]));
+            assert_eq!(ledger.received(&whole(id(0, 0), 1, &1i32.to_be_bytes())), SumOk::Yes);
+            ledger
+        };
+        let fates = |ledger: &mut Ledger| {
+            let balance = total(&ledger.close());
+            (balance.delivered_alone, balance.delivered_merged, balance.unaccounted)
+        };
+        for (value, verdict) in [(6i32, SumOk::Yes), (7, SumOk::No)] {
+            let (mut ledger, sum) = (ledger(), value.to_be_bytes());
+            let result = whole(id(2, 0), 3, &sum);
+            let due = ledger.expected(&result).expect("members");
+            assert_eq!((due.members.len(), due.values), (3, PayloadValues::Integers(vec![6])));
+            assert_eq!((ledger.received(&result), ledger.repeated()), (verdict, 0));
+            // A copy does not deliver what a worker sent again.
+            ledger.sent(PacketId::new(1, 0, 1), None, &[]);
+            assert_eq!((ledger.expected(&result), ledger.received(&result)), (None, SumOk::Unknown));
+            assert_eq!((ledger.repeated(), ledger.strangers(), fates(&mut ledger)), (1, 0, (1, 2, 1)));
+        }
+        // Worker 2 sent nothing of block 1.
+        let mut ledger = ledger();
+        [0, 1].into_iter().for_each(|worker| ledger.sent(id(worker, 1), None, &[]));
+        assert_eq!(ledger.received(&whole(id(0, 1), 3, &6i32.to_be_bytes())), SumOk::Unknown);
+        assert_eq!((ledger.strangers(), fates(&mut ledger)), (1, (1, 0, 4)));
     }
 
     /// Pushes whose contents do not matter.
