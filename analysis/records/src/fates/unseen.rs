@@ -75,8 +75,9 @@ impl Resolver {
     fn result(&mut self, id: PacketId, count: usize, unseen: &Unseen) {
         let workers = unseen.workers_of(id);
         if workers.is_empty() || workers.len() != count {
-            let own = self.packets.number(id.0).filter(|own| unseen.at_server && count == 1 && self.is_under_way(*own));
-            own.into_iter().for_each(|own| self.deliver_unseen(own, true));
+            if unseen.at_server && count == 1 {
+                self.single(id, workers);
+            }
             return;
         }
         let open = |worker: &u32| self.transmissions(*worker, id.seq()).find(|packet| self.is_under_way(*packet));
@@ -93,6 +94,19 @@ impl Resolver {
             self.duplicates += 1;
         } else {
             self.contradictions += 1;
+        }
+    }
+
+    /// Records that a single packet at a server has delivered itself, came again, or names a transmission that was never sent.
+    fn single(&mut self, id: PacketId, workers: &[u32]) {
+        let own = self.packets.number(id.0);
+        if let Some(own) = own.filter(|own| self.is_under_way(*own)) {
+            return self.deliver_unseen(own, true);
+        }
+        let in_sum = || workers.iter().any(|worker| self.has_come(*worker, id.seq(), Fate::DeliveredMerged));
+        match own.is_some_and(|own| self.packets.state(own) == State::Delivered) || in_sum() {
+            true => self.duplicates += 1,
+            false => self.contradictions += 1,
         }
     }
 

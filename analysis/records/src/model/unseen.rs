@@ -69,9 +69,9 @@ impl Resolver {
     fn result(&mut self, id: PacketId, count: usize, unseen: &Unseen) {
         let workers = unseen.workers_of(id);
         if workers.is_empty() || workers.len() != count {
-            let own = self.index.get(&id.0).map(|own| *own as usize);
-            let own = own.filter(|own| unseen.at_server && count == 1 && self.is_under_way(*own));
-            own.into_iter().for_each(|own| self.deliver_unseen(own, true));
+            if unseen.at_server && count == 1 {
+                self.single(id, workers);
+            }
             return;
         }
         let open = |worker: &u32| self.transmissions(*worker, id.seq()).find(|packet| self.is_under_way(*packet));
@@ -88,6 +88,19 @@ impl Resolver {
             self.fates.duplicates += 1;
         } else {
             self.fates.contradictions += 1;
+        }
+    }
+
+    /// Records that a single packet at a server has delivered itself, came again, or names a transmission that was never sent.
+    fn single(&mut self, id: PacketId, workers: &[u32]) {
+        let own = self.index.get(&id.0).map(|own| *own as usize);
+        if let Some(own) = own.filter(|own| self.is_under_way(*own)) {
+            return self.deliver_unseen(own, true);
+        }
+        let in_sum = || workers.iter().any(|worker| self.has_come(*worker, id.seq(), Fate::DeliveredMerged));
+        match own.is_some_and(|own| self.state[own] == State::Delivered) || in_sum() {
+            true => self.fates.duplicates += 1,
+            false => self.fates.contradictions += 1,
         }
     }
 
@@ -180,6 +193,21 @@ mod tests {
         assert_eq!(of(&story), ((1, 3, 1), 0, 0));
         story.received_seq(7, 3, 0, 0, 4);
         assert_eq!(of(&story), ((1, 3, 1), 1, 0), "a copy does not deliver what a worker sent again");
+    }
+
+    /// Those of another attempt, and of a block that nobody sent, were never sent.
+    #[test]
+    fn single_packets_at_a_server_name_transmissions_that_were_sent() {
+        let of = |attempt: u8, times: i64| {
+            let mut story = Story::new();
+            (0..4).for_each(|worker| _ = story.sent_seq(worker, 0, 0, Some(0), 0));
+            (0..times).for_each(|time| _ = story.attempt_received(5 + time, PacketId::new(1, 0, attempt), 0, true));
+            let mut manifest = story.manifest();
+            manifest.unseen = Some(pktgen_core::record::Unseen { at_server: true, ..Default::default() });
+            let fates = Fates::resolve_unseen(&story.records, &manifest, Family::Results);
+            (fates.balance().delivered_alone, fates.duplicates, fates.contradictions)
+        };
+        assert_eq!((of(0, 1), of(0, 2), of(1, 1)), ((1, 0, 0), (1, 1, 0), (0, 0, 1)));
     }
 
     #[test]

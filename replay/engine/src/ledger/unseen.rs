@@ -260,8 +260,12 @@ impl BlackBox {
             // Its correctness does not depend on its members, which remain unknown.
             let right = results.is_sum_of_some(workers, receipt);
             self.sums += u64::from(right.is_none());
-            if self.at_server && receipt.count == 1 && results.deliver_one(packet, counts) {
-                self.singles.insert(packet.0);
+            if self.at_server && receipt.count == 1 {
+                let known = self.arrived.contains(&id.0) || self.singles.contains(&packet.0);
+                match results.deliver_one(packet, counts) {
+                    true => _ = self.singles.insert(packet.0),
+                    false => _ = self.again(known, counts),
+                }
             }
             return SumOk::of(right);
         }
@@ -563,6 +567,43 @@ mod tests {
         [0, 1].into_iter().for_each(|worker| ledger.sent(id(worker, 1), None, &[]));
         assert_eq!(ledger.received(&whole(id(0, 1), 3, &6i32.to_be_bytes())), SumOk::Unknown);
         assert_eq!((ledger.strangers(), fates(&mut ledger)), (1, (1, 0, 4)));
+    }
+
+    /// A single packet names a transmission: one that was sent, also if it comes again or a sum of all held it, or one that was not.
+    #[test]
+    fn single_packets_at_a_server_name_transmissions_that_were_sent() {
+        let workers = Population { cluster_of: vec![0, 0], moves: Vec::new() };
+        let again = PacketId::new(1, 0, 1);
+        for (at_server, has_come, packet, wanted) in [
+            (true, false, id(1, 0), (1, 0, 0)),
+            (true, true, id(1, 0), (1, 1, 0)),
+            (true, false, id(1, 9), (0, 0, 1)),
+            (true, false, again, (0, 0, 1)),
+            (true, true, again, (1, 0, 1)),
+            // Partial results at workers name any worker of the job.
+            (false, false, id(1, 0), (0, 0, 0)),
+            (false, false, id(1, 9), (0, 0, 0)),
+        ] {
+            let nothing = Evidence::Nothing { workers: &workers, merges: true, at_server };
+            let subject = Subject::Results { content: Box::new(Numbers), exact: false };
+            let mut ledger = Ledger::open(2, subject, nothing);
+            [0, 1].into_iter().for_each(|worker| ledger.sent(id(worker, 0), None, &[]));
+            for packet in has_come.then_some(id(1, 0)).into_iter().chain([packet]) {
+                ledger.received(&whole(packet, 1, &2i32.to_be_bytes()));
+            }
+            let alone = total(&ledger.close()).delivered_alone;
+            assert_eq!((alone, ledger.repeated(), ledger.strangers()), wanted, "{packet:?} {has_come}");
+        }
+        // A transmission that was under way when a sum of all came.
+        let nothing = Evidence::Nothing { workers: &workers, merges: true, at_server: true };
+        let mut ledger = Ledger::open(2, Subject::Results { content: Box::new(Numbers), exact: false }, nothing);
+        [0, 1].into_iter().for_each(|worker| ledger.sent(id(worker, 0), None, &[]));
+        ledger.sent(again, None, &[]);
+        ledger.received(&whole(id(0, 0), 2, &3i32.to_be_bytes()));
+        for packet in [id(1, 0), again] {
+            assert_eq!(ledger.received(&whole(packet, 1, &2i32.to_be_bytes())), SumOk::Yes);
+        }
+        assert_eq!((ledger.repeated(), ledger.strangers(), total(&ledger.close()).delivered_alone), (1, 0, 1));
     }
 
     /// Pushes whose contents do not matter.
