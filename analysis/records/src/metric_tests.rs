@@ -107,6 +107,25 @@ fn counters_that_disagree_are_unknown() {
     assert_eq!(value(&lines, "balance_unknown"), Some(7.0));
 }
 
+/// A row about a packet that was never sent is one fault, in the manifest and in the analysis; more such rows contradict the manifest.
+#[test]
+fn strangers_that_the_run_counted_contradict_no_records() {
+    let mut story = every_fate();
+    let counted = story.manifest();
+    story.received_seq(40_000, 1, 99, 0, 1);
+    let faults = |strangers: u64| {
+        let dir = tempfile::tempdir().unwrap();
+        let mut manifest = story.manifest();
+        manifest.strangers = strangers;
+        (manifest.balance, manifest.balance_by_worker) = (counted.balance.clone(), counted.balance_by_worker.clone());
+        story.write_with(dir.path(), &manifest);
+        let run = Analysis::open(dir.path(), Options::default()).unwrap();
+        assert_eq!(run.unknown(), 1.0);
+        run.validity().faults.iter().map(|fault| fault.code()).collect::<Vec<_>>()
+    };
+    assert_eq!((faults(0), faults(1)), (vec!["records_disagree"], vec!["balance_open"]));
+}
+
 #[test]
 fn without_records_only_the_counters_speak() {
     let Measured { lines, notes } = measured(&every_fate(), |manifest| {

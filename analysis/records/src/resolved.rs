@@ -203,8 +203,10 @@ impl Analysis {
     /// balance and agree with its counters.
     pub fn validity(&self) -> Validity {
         let mut facts = Facts::of(&self.manifest);
-        let unknown = self.unknown();
-        let disagree = (unknown > 0.0).then_some(Fault::RecordsDisagree { updates: unknown as u64 });
+        // The run's own verdict has what it counted itself.
+        let counted = self.manifest.strangers.saturating_add(self.manifest.balance.unknown.unsigned_abs());
+        let updates = self.disagreeing(counted);
+        let disagree = (updates > 0).then_some(Fault::RecordsDisagree { updates });
         let goal = self.goal.as_ref().and_then(|goal| goal.conflict.clone());
         let goal = goal.map(|why| Fault::GoalDisagrees { why });
         facts.incidents.faults.extend(disagree.into_iter().chain(goal).chain(self.conflict_of_results()));
@@ -288,6 +290,12 @@ impl Analysis {
 
     /// Returns the number of updates that cannot be accounted for: within the records, and between these and the counters of the run.
     pub fn unknown(&self) -> f64 {
+        self.disagreeing(0).saturating_add(self.manifest.balance.unknown.unsigned_abs()) as f64
+    }
+
+    /// Returns the number of updates that are unknown within the records, without as many as the run `counted`, and of those about which
+    /// records and counters differ.
+    fn disagreeing(&self, counted: u64) -> u64 {
         let theirs = &self.manifest.balance;
         let ours = match &self.resolved {
             Some(resolved) => resolved.balance_of(|_, _| true),
@@ -298,12 +306,12 @@ impl Analysis {
             }
         };
         // Without records, the workers' balances repeat the unknown updates of the total.
-        let own = if self.resolved.is_some() { ours.unknown.unsigned_abs() as f64 } else { 0.0 };
+        let own = if self.resolved.is_some() { ours.unknown.unsigned_abs().saturating_sub(counted) } else { 0 };
         if self.resolved.is_some() && self.was_killed() {
             return own;
         }
-        let total = own + theirs.unknown.unsigned_abs() as f64 + fates::difference(&ours, theirs) as f64;
-        if total > 0.0 { total } else { self.unknown_by_worker() as f64 }
+        let total = own.saturating_add(fates::difference(&ours, theirs));
+        if total > 0 { total } else { self.unknown_by_worker() }
     }
 
     /// Returns the number of updates about which the records and the workers' balances in the manifest disagree.
