@@ -75,6 +75,8 @@ pub(crate) struct AckTally {
     cluster_of: Vec<u16>,
     /// Workers that they came to.
     seen: AcksByCluster,
+    /// Frames to the group of a cluster, and to one worker.
+    frames: [u64; 2],
     /// Those whose Ethernet address is not that of their IP address.
     elsewhere: u64,
 }
@@ -85,6 +87,7 @@ impl AckTally {
             members: members(workers),
             cluster_of: workers.cluster_of.clone(),
             seen: AcksByCluster::new(workers),
+            frames: [0; 2],
             elsewhere: 0,
         }
     }
@@ -96,8 +99,12 @@ impl AckTally {
             Receiver::Group(cluster) => {
                 let members = self.members.get(usize::from(cluster)).copied().map_or(0, u64::from);
                 self.seen.count(cluster, members);
+                self.frames[0] += 1;
             }
-            Receiver::Worker(worker) => self.seen.count(self.cluster_of[worker as usize], 1),
+            Receiver::Worker(worker) => {
+                self.seen.count(self.cluster_of[worker as usize], 1);
+                self.frames[1] += 1;
+            }
             Receiver::Elsewhere => self.elsewhere += 1,
             Receiver::Unknown => {}
         }
@@ -105,6 +112,7 @@ impl AckTally {
 
     pub(crate) fn add_to(&self, ends: &mut AcksAtEnds) {
         ends.seen.add(&self.seen);
+        ends.frames.iter_mut().zip(self.frames).for_each(|(own, more)| *own += more);
         ends.elsewhere += self.elsewhere;
     }
 }
@@ -116,12 +124,21 @@ pub(crate) struct AcksAtEnds {
     pub(crate) due: AcksByCluster,
     /// Workers that they came to.
     pub(crate) seen: AcksByCluster,
+    /// Frames that came to the group of a cluster, and to one worker.
+    pub(crate) frames: [u64; 2],
     /// Those that came with the Ethernet address of another.
     pub(crate) elsewhere: u64,
     /// Whether all of these were counted at the device's ports, not at those of the hosts.
     pub(crate) at_device: bool,
     /// In lockstep, unless workers change clusters.
     pub(crate) again: Again,
+}
+
+impl AcksAtEnds {
+    /// Whether all that came were for all workers of a cluster.
+    pub(crate) fn go_to_groups(&self) -> bool {
+        self.frames[0] > 0 && self.frames[1] == 0
+    }
 }
 
 /// Copies of acknowledgements at workers that had them: if each is for all of its cluster, and if each is for the worker in its address,
@@ -221,7 +238,8 @@ impl AcksThrough {
 
     /// Returns the number of acknowledgements from the server, and what is known of them at both sides.
     pub(crate) fn ends(&self) -> (u64, AcksAtEnds) {
-        let mut ends = AcksAtEnds { elsewhere: self.elsewhere, at_device: true, ..AcksAtEnds::default() };
+        let frames: [u64; 2] = [self.to_group.values().sum(), self.workers.iter().map(|own| own.came).sum()];
+        let mut ends = AcksAtEnds { frames, elsewhere: self.elsewhere, at_device: true, ..AcksAtEnds::default() };
         let AcksAtEnds { due, seen, again, .. } = &mut ends;
         if let Some(members) = &self.moving {
             let of = |cluster: usize| members.get(cluster).copied().map_or(0, u64::from);
@@ -367,6 +385,23 @@ mod tests {
         let ports = [0, 1, 2].map(|port| (port, group(0)));
         assert_eq!(again([0, 1, 2], &[ports; 3].concat()), (0, 0));
         assert_eq!(again([0, 1, 2], &[&[ports; 3].concat()[..], &ports[..1]].concat()), (1, 1));
+    }
+
+    /// A device is one with groups if it sends all acknowledgements to them.
+    #[test]
+    fn acknowledgements_to_groups_are_told_from_those_to_workers() {
+        let (workers, to_one) = (Population::regular(1, 2), frame(worker_ip(0), 0));
+        for (to, wanted) in [(vec![], false), (vec![group(0)], true), (vec![group(0), worker_ip(1)], false)] {
+            let (mut tally, mut through) = (AckTally::of(&workers), AcksThrough::of(&workers, vec![0, 0]));
+            through.count_sent(&to_one);
+            for to in to {
+                tally.count(&frame(to, 0));
+                through.count_came(0, &frame(to, 0));
+            }
+            let mut ends = AcksAtEnds::default();
+            tally.add_to(&mut ends);
+            assert_eq!([ends.go_to_groups(), through.ends().1.go_to_groups()], [wanted; 2]);
+        }
     }
 
     /// Acknowledgements of two clusters of two workers pass a device, to a group or to one worker.

@@ -81,7 +81,8 @@ impl Declared {
 
     /// Returns the acknowledgements, of which `sent` are from the server, and the workers that they reached; `None` if there are none.
     pub(super) fn acks(&self, sent: u64, ends: &AcksAtEnds) -> Option<AckCopies> {
-        let group = self.group?;
+        // A device without a profile shows by its addresses that each is for all of a cluster.
+        let group = self.group? || ends.go_to_groups();
         (sent > 0).then_some(AckCopies {
             acks: sent,
             expected: if group { ends.due.total() } else { sent },
@@ -145,6 +146,23 @@ mod tests {
     use super::*;
     use crate::live::Sees;
     use crate::run::{Experiment, sees};
+
+    /// Three acknowledgements for two workers: of a device that sends each to their group, one is missing.
+    #[test]
+    fn acknowledgements_to_groups_are_due_to_all_of_a_cluster() {
+        let workers = pktgen_core::topology::Population::regular(1, 2);
+        let [mut due, mut seen] = [0; 2].map(|_| crate::acks::AcksByCluster::new(&workers));
+        due.count(0, 6);
+        seen.count(0, 4);
+        for (grouped, frames, wanted) in
+            [(false, [2, 0], (6, 4, true)), (false, [0, 4], (3, 4, false)), (true, [0, 4], (6, 4, true))]
+        {
+            let declared = Declared { link_bps: 0, merges: true, group: Some(grouped) };
+            let ends = AcksAtEnds { due: due.clone(), seen: seen.clone(), frames, ..AcksAtEnds::default() };
+            let acks = declared.acks(3, &ends).expect("some were sent");
+            assert_eq!((acks.expected, acks.seen, acks.group), wanted, "{frames:?}");
+        }
+    }
 
     /// Returns what is expected of the device of this experiment, in a process with all roles, and what that process sees.
     fn seen_of(text: &str) -> (Expected, Sees) {
