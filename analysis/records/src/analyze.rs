@@ -66,11 +66,10 @@ impl Analysis {
             );
             notes.push(Note { note: "lanes_contradict", text });
         }
-        if (self.resolved.is_some() || self.has_sums_by_key() || self.goal.is_some()) && !one_clock {
-            let withheld = match (self.has_sums_by_key(), self.goal.is_some()) {
-                (true, _) => "one-way ages and latencies, rates with hot sums, and busy shares of servers",
-                (false, true) => "one-way ages and latencies, and times to the goal",
-                (false, false) => "one-way ages and latencies",
+        if (self.resolved.is_some() || self.has_sums_by_key()) && !one_clock {
+            let withheld = match self.has_sums_by_key() {
+                true => "one-way ages and latencies, rates with hot sums, and busy shares of servers",
+                false => "one-way ages and latencies",
             };
             let lanes = match self.provenance {
                 Some(_) => ", and members by lanes may be wrong, since they are found by times",

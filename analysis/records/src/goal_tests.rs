@@ -103,31 +103,6 @@ fn a_goal_that_was_missed_has_no_time_and_says_who_was_short() {
     assert!(silent.validity().is_valid());
 }
 
-/// The time is from workers to the server, as ages are; how many workers reached the goal is no time.
-#[test]
-fn a_time_to_a_goal_needs_one_clock() {
-    for records in ["full", "every:8"] {
-        for (clock, is_known) in [("monotonic", true), ("another host, not synchronised", false)] {
-            let run = analysis(&two_workers(), |manifest| {
-                reached(manifest);
-                manifest.records = records.into();
-                for (column, clock) in [("sent.t_sent_ps", "monotonic"), ("received.t_recv_ps", clock)] {
-                    manifest.clocks.insert(column.to_owned(), clock.to_owned());
-                }
-            });
-            let lines = run.lines().unwrap();
-            let times: Vec<_> = lines.iter().filter(|line| line.metric == "time_to_goal").collect();
-            assert_eq!(times.len(), if records == "full" { 3 } else { 1 });
-            assert!(times.iter().all(|line| line.value.is_some() == is_known), "{records}, {clock}: {times:?}");
-            assert_eq!(value(&run, "workers_at_goal"), Some(2.0), "{records}, {clock}");
-            let notes = run.notes();
-            let note = notes.iter().find(|note| note.note == "clocks_not_comparable");
-            assert_eq!(note.is_some_and(|note| note.text.contains("times to the goal")), !is_known, "{notes:?}");
-            assert!(notes.iter().all(|note| note.note != "goal_missed"), "{notes:?}");
-        }
-    }
-}
-
 #[test]
 fn records_and_counters_that_disagree_make_a_run_invalid() {
     for (goal_ps, workers) in [(Some(40_000), 2), (None, 2), (Some(50_000), 1)] {

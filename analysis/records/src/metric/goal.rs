@@ -52,14 +52,12 @@ impl Metric for Goal {
 
     fn compute(&self, run: &Analysis, out: &mut Vec<Line>) -> Result<()> {
         let Some(goal) = &run.goal else { return Ok(()) };
-        // The time begins at workers and ends at the server.
-        let one_clock = run.manifest.has_one_clock();
-        out.push(Line::new(TIME_TO_GOAL, NS, goal.time_ns().filter(|_| one_clock)));
+        out.push(Line::new(TIME_TO_GOAL, NS, goal.time_ns()));
         out.push(Line::new("workers_at_goal", "workers", goal.workers_at_goal as f64));
         let Some(detail) = &goal.detail else { return Ok(()) };
         out.push(Line::new("represented", UPDATES, detail.represented as f64));
         out.extend(detail.by_worker.iter().map(|(worker, t)| {
-            let ns = t.filter(|_| one_clock).map(|t| t as f64 / 1000.0);
+            let ns = t.map(|t| t as f64 / 1000.0);
             Line::new(TIME_TO_GOAL, NS, ns).with("flow", "worker").with("id", *worker)
         }));
         Ok(())
