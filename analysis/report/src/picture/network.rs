@@ -8,12 +8,14 @@
 
 use std::collections::{BTreeMap, HashMap};
 
+use pktgen_core::Result;
 use pktgen_core::config::Document;
 use pktgen_core::plan::PlanRole;
-use pktgen_core::record::{Action, Manifest, Note, PacketId, Planned, RunState};
+use pktgen_core::record::{Action, Fault, Manifest, Note, PacketId, Planned, RunState};
 use pktgen_core::registry::Named;
 use pktgen_core::topology::{self, NodeId, Population, Role, Topology};
 use pktgen_records::resolved::{Analysis, Resolved};
+use pktgen_records::stream::Streams;
 
 use super::Picture;
 use crate::chart::{Cable, Chart, ChartNode, Kind, Network, first_charts};
@@ -221,11 +223,26 @@ struct Carried {
 }
 
 /// Returns the time after which no update left. In virtual time, updates that wait for a link when a run is cut have times of sending behind its
-/// end.
-fn end_of_sending(manifest: &Manifest) -> i64 {
+/// end. A killed run has no counters: its end is that of its records of devices and the server, if they have rows.
+fn end_of_sending(manifest: &Manifest, streams: &Streams) -> Result<i64> {
     let noted = manifest.validity.notes.iter().any(|note| matches!(note, Note::CutOff { .. }));
     let is_cut = noted || manifest.counters.goal_ps.is_some() || manifest.state == RunState::Interrupted;
-    if is_cut && !manifest.is_real_time() { manifest.counters.end_ps } else { i64::MAX }
+    if !is_cut || manifest.is_real_time() {
+        return Ok(i64::MAX);
+    }
+    if !manifest.validity.faults.iter().any(Fault::is_kill) {
+        return Ok(manifest.counters.end_ps);
+    }
+    let mut last_ps: Option<i64> = None;
+    streams.received(&mut |received, _| {
+        last_ps = last_ps.max(received.t_recv_ps.iter().copied().max());
+        Ok(())
+    })?;
+    streams.books(&mut |books, _| {
+        last_ps = last_ps.max(books.t_ps.iter().copied().max());
+        Ok(())
+    })?;
+    Ok(last_ps.unwrap_or(i64::MAX))
 }
 
 /// Returns what the links of a run carried, by its records.
@@ -257,7 +274,7 @@ fn carried(run: &Analysis, resolved: &Resolved, topology: &Topology) -> Option<C
     // Nearly all packets have one length: a table contains the others.
     let mut lengths = Lengths::default();
     let streams = &resolved.streams;
-    let (mut last_sent_ps, end_ps) = (i64::MIN, end_of_sending(&run.manifest));
+    let (mut last_sent_ps, end_ps) = (i64::MIN, end_of_sending(&run.manifest, streams).ok()?);
     let last_came_ps = run.manifest.counters.received_ps.map(|(_, last)| last);
     let ended_ps = run.rounds.as_ref().and_then(|rounds| rounds.iterations.t_end_ps.iter().copied().max());
     let mut last_came_ps = last_came_ps.max(ended_ps);

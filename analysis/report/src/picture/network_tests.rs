@@ -1,7 +1,7 @@
 //! Tests of [`super`]: loads equal bytes counted individually.
 
 use pktgen_core::plan::{PLAN_VERSION, Plan, PlanLink, PlanNode};
-use pktgen_core::record::{LinkLoad, Manifest, Note, RunState, Training, Unseen};
+use pktgen_core::record::{Counters, Fault, LinkLoad, Manifest, Note, RunState, Training, Unseen};
 use pktgen_records::Options;
 use pktgen_records::testing::{Story, small_run};
 
@@ -137,14 +137,23 @@ fn what_waits_at_the_end_of_a_cut_run_crossed_no_link() {
     let cut = |manifest: &mut Manifest| manifest.validity.notes.push(Note::CutOff { in_flight: 1 });
     let goal = |manifest: &mut Manifest| manifest.counters.goal_ps = Some(40_000_000);
     let interrupted = |manifest: &mut Manifest| manifest.state = RunState::Interrupted;
+    // Such a run has no counters.
+    let killed = |manifest: &mut Manifest| {
+        (manifest.state, manifest.counters) = (RunState::Interrupted, Counters::default());
+        manifest.validity.faults.push(Fault::Killed {});
+    };
     let alone = host(&story, "virtual", &cut);
     assert_eq!(host(&story, "virtual", &|_| ()), alone);
     story.sent_seq(0, 40, 39_000_000, Some(90_000_000), 0);
-    for change in [&cut as &dyn Fn(&mut Manifest), &goal, &interrupted] {
+    for change in [&cut as &dyn Fn(&mut Manifest), &goal, &interrupted, &killed] {
         assert_eq!(host(&story, "virtual", change), alone);
     }
     // Of a run that is not cut, all that was sent crossed its links. In real time every update with a time of sending left.
     assert!(host(&story, "virtual", &|_| ()).1 > alone.1 && host(&story, "monotonic", &cut).1 > alone.1);
+    // Without records of devices and the server, the end of a killed run is unknown.
+    story.records.books = Default::default();
+    story.records.received = Default::default();
+    assert!(host(&story, "virtual", &killed).1 > alone.1);
 }
 
 /// Results of slow servers come long after the last update.
