@@ -52,6 +52,19 @@ fn constants_have_64_bits() {
     ]);
 }
 
+/// Polars would take the column of FROM with that name.
+#[test]
+fn having_has_names_of_numbers_with_signs() {
+    answers(&[
+        (
+            "SELECT worker, -2 AS seq, COUNT(*) AS n FROM sent GROUP BY worker HAVING seq > worker - 4 ORDER BY worker",
+            "0 -2 2, 1 -2 2",
+        ),
+        ("SELECT worker, (-(2)) AS seq, COUNT(*) AS n FROM sent GROUP BY worker HAVING -seq > worker + 1", "0 -2 2"),
+        ("SELECT worker, +2 AS seq, COUNT(*) AS n FROM sent GROUP BY worker HAVING seq > worker + 1", "0 2 2"),
+    ]);
+}
+
 #[test]
 fn casts_of_constants_refuse_what_their_type_does_not_hold() {
     for (cast, written) in [

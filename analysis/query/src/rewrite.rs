@@ -328,10 +328,12 @@ fn constants_in_having(select: &mut Select) {
         })
     };
     visit_outer_mut(having, is_aggregate, |expr| {
-        if let Expr::Identifier(name) = expr
-            && let Some(value @ Expr::Value(_)) = constant(name)
-        {
-            *expr = value.clone();
+        let Expr::Identifier(name) = expr else { return };
+        match constant(name) {
+            Some(value @ Expr::Value(_)) => *expr = value.clone(),
+            // In brackets, since a sign before it would begin a comment.
+            Some(signed) if numbers::number_of(signed).is_some() => *expr = Expr::Nested(Box::new(signed.clone())),
+            _ => {}
         }
     });
 }
