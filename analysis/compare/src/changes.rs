@@ -39,76 +39,120 @@ pub struct Change {
     pub after: f64,
     /// Share of permutations with a jump, or a stretch, at least as large.
     pub p: f64,
+    /// How it was found.
+    #[serde(skip)]
+    found: Found,
+}
+
+/// A part of a series and the two ends, within it, of the values whose mean differs from that of the others: a stretch, or all after a jump.
+#[derive(Debug, Clone, Copy, PartialEq)]
+struct Found {
+    part: [usize; 2],
+    ends: [usize; 2],
 }
 
 /// Returns the changes of `values`, in order.
 pub fn changes(values: &[f64]) -> Vec<Change> {
-    let mut found: Vec<(usize, f64)> = Vec::new();
+    let mut found: Vec<(usize, f64, Found)> = Vec::new();
     // Each part between changes is searched again.
     let mut parts = vec![(0, values.len())];
     while let Some((from, to)) = parts.pop() {
         if let Some((at, p)) = largest(&values[from..to]) {
-            found.extend(at.iter().map(|at| (from + at, p)));
+            let one = Found { part: [from, to], ends: [from + at[0], at.get(1).map_or(to, |end| from + end)] };
+            found.extend(at.iter().map(|at| (from + at, p, one)));
             let ends = std::iter::once(from).chain(at.iter().map(|at| from + at)).chain([to]);
             let ends: Vec<_> = ends.collect();
             parts.extend(ends.windows(2).map(|part| (part[0], part[1])));
         }
     }
-    found.sort_by_key(|(at, _)| *at);
+    found.sort_by_key(|(at, ..)| *at);
     let mean = |from: usize, to: usize| stats::mean(&values[from..to]).unwrap_or(f64::NAN);
-    let ends: Vec<usize> = found.iter().map(|(at, _)| *at).chain([values.len()]).collect();
+    let ends: Vec<usize> = found.iter().map(|(at, ..)| *at).chain([values.len()]).collect();
     let mut start = 0;
     let mut out = Vec::new();
-    for (i, (at, p)) in found.iter().enumerate() {
-        out.push(Change { at: *at, before: mean(start, *at), after: mean(*at, ends[i + 1]), p: *p });
-        start = *at;
+    for (i, (at, p, found)) in found.into_iter().enumerate() {
+        out.push(Change { at, before: mean(start, at), after: mean(at, ends[i + 1]), p, found });
+        start = at;
     }
     out
 }
 
-/// Splits `changes` of values, each of which may be off by up to its error, into those that remain with any such errors, and the others.
+/// Splits `changes` of values, each of which may be off by up to its error, into those that remain with any such errors, and the others. Of
+/// several steps that errors may explain one by one, but not together, the largest remains.
 pub(crate) fn beyond(values: &[f64], errors: &[f64], changes: Vec<Change>) -> (Vec<Change>, Vec<Change>) {
     if errors.iter().all(|error| *error == 0.0) {
         return (changes, Vec::new());
     }
     let inner = changes.iter().map(|change| change.at);
     let ends: Vec<usize> = std::iter::once(0).chain(inner).chain([values.len()]).collect();
-    let is_beyond = |(_, ends): &(Change, &[usize])| {
-        let part = ends[0]..ends[2];
-        remains(&values[part.clone()], &errors[part], ends[1] - ends[0])
+    // Whether two parts between changes differ, without what is between them.
+    let differ = |a: usize, b: usize, errors: &[f64]| {
+        let both = |of: &[f64]| [&of[ends[a]..ends[a + 1]], &of[ends[b]..ends[b + 1]]].concat();
+        let values = both(values);
+        remains(&values, &both(errors), [ends[a + 1] - ends[a], values.len()])
     };
-    let (beyond, within): (Vec<_>, Vec<_>) = changes.into_iter().zip(ends.windows(3)).partition(is_beyond);
-    let plain = |of: Vec<(Change, &[usize])>| of.into_iter().map(|(change, _)| change).collect();
+    let exact = vec![0.0; values.len()];
+    // The ends of a stretch, and jumps between parts too short to be compared, are judged as they were found.
+    let as_found = |(i, change): (usize, &Change)| {
+        let Found { part: [from, to], ends } = change.found;
+        (ends[1] < to || !differ(i, i + 1, &exact))
+            && remains(&values[from..to], &errors[from..to], ends.map(|end| end - from))
+    };
+    let mut is_beyond: Vec<bool> = changes.iter().enumerate().map(as_found).collect();
+    let step = |change: &usize| (changes[*change].after - changes[*change].before).abs();
+    // The first of the parts that errors may explain up to the current one.
+    let mut first = 0;
+    for part in 1..=changes.len() {
+        if is_beyond[part - 1] {
+            first = part;
+        } else if let Some(other) = (first..part).rev().find(|other| differ(*other, part, errors)) {
+            let largest = (other..part).max_by(|a, b| step(a).total_cmp(&step(b))).unwrap_or(other);
+            is_beyond[largest] = true;
+            first = largest + 1;
+        }
+    }
+    let (beyond, within): (Vec<_>, Vec<_>) = changes.into_iter().zip(is_beyond).partition(|(_, is_beyond)| *is_beyond);
+    let plain = |of: Vec<(Change, bool)>| of.into_iter().map(|(change, _)| change).collect();
     (plain(beyond), plain(within))
 }
 
-/// Whether the means before and after `at` still differ significantly after all values were moved towards each other by their errors.
-fn remains(values: &[f64], errors: &[f64], at: usize) -> bool {
-    let rise = |values: &[f64]| stats::mean(&values[at..]).zip(stats::mean(&values[..at])).map_or(0.0, |(b, a)| b - a);
+/// Whether the mean of the values between two ends still differs significantly from that of the others after all values were moved towards each
+/// other by their errors. The test is the one that finds such ends: that of a jump if the second one is the end of the values.
+fn remains(values: &[f64], errors: &[f64], [from, to]: [usize; 2]) -> bool {
+    let rise = |values: &[f64]| sums(values).map_or(0.0, |sums| sums[to] - sums[from]);
     let towards = rise(values).signum();
-    let moved = |(i, (value, error)): (usize, (&f64, &f64))| value + towards * if i < at { *error } else { -*error };
-    let nearer: Vec<f64> = values.iter().zip(errors).enumerate().map(moved).collect();
-    let is_significant = |values: &[f64]| {
-        let size = sums(values).map(|sums| difference(sums[at], at, values.len()));
-        let share = size.and_then(|size| as_large(values, size, SPLIT_ALPHA, |order| Some(jump(order)?.1)));
-        share.is_some()
+    let moved = |(i, (value, error)): (usize, (&f64, &f64))| {
+        value + towards * if (from..to).contains(&i) { -*error } else { *error }
     };
-    // An end of a short stretch is not significant alone.
-    towards * rise(&nearer) > 0.0 && (is_significant(&nearer) || !is_significant(values))
+    let nearer: Vec<f64> = values.iter().zip(errors).enumerate().map(moved).collect();
+    let (rise, n) = (rise(&nearer), nearer.len());
+    let size = difference(rise, to - from, n);
+    let share = || if to == n { share_of_jumps(&nearer, size) } else { share_of_stretches(&nearer, size) };
+    towards * rise > 0.0 && share().is_some()
 }
 
 /// Returns the changes of a part, with the share of random orders that have one at least as large: its largest jump or, if there is no
 /// significant one, the stretch that differs most from what is around it, whose mean comes and goes.
 fn largest(values: &[f64]) -> Option<(Vec<usize>, f64)> {
     let split = jump(values).and_then(|(at, size)| {
-        let p = as_large(values, size, SPLIT_ALPHA, |order| jump(order).map(|(_, size)| size))?;
+        let p = share_of_jumps(values, size)?;
         Some((vec![at], p))
     });
     split.or_else(|| {
         let (ends, size) = stretch(values)?;
-        let p = as_large(values, size, ALPHA - SPLIT_ALPHA, |order| stretch(order).map(|(_, size)| size))?;
+        let p = share_of_stretches(values, size)?;
         Some((moved(values, ends).into(), p))
     })
+}
+
+/// Returns the share of random orders with a jump of at least `size`; `None` if it is not significant.
+fn share_of_jumps(values: &[f64], size: f64) -> Option<f64> {
+    as_large(values, size, SPLIT_ALPHA, |order| jump(order).map(|(_, size)| size))
+}
+
+/// Returns the share of random orders with a stretch of at least `size`; `None` if it is not significant.
+fn share_of_stretches(values: &[f64], size: f64) -> Option<f64> {
+    as_large(values, size, ALPHA - SPLIT_ALPHA, |order| stretch(order).map(|(_, size)| size))
 }
 
 /// Returns the share of random orders of the values whose difference is at least `size`; `None` if it is above `alpha`.
@@ -303,6 +347,38 @@ mod tests {
             assert_eq!(of(&back, &[6.0; 20]), (vec![], vec![3, 8]), "{height}");
             let stairs: Vec<f64> = (0..60).map(|i| 100.0 + height * [0.0, 1.0, 4.0][i / 20]).collect();
             assert_eq!(of(&stairs, &[6.0; 60]), (vec![40], vec![20]), "{height}");
+        }
+    }
+
+    #[test]
+    fn steps_that_errors_explain_one_by_one_but_not_together_are_a_change() {
+        for height in [10.0, -10.0] {
+            let of = |steps: [f64; 3], error: f64| {
+                let stairs: Vec<f64> = (0..60).map(|i| 100.0 + height * steps[i / 20]).collect();
+                let (beyond, within) = beyond(&stairs, &[error; 60], changes(&stairs));
+                [beyond, within].map(|of| of.iter().map(|one| one.at).collect::<Vec<_>>())
+            };
+            // The larger step is the change, wherever it is; one back is none.
+            assert_eq!(of([0.0, 1.1, 2.0], 6.0), [vec![20], vec![40]], "{height}");
+            assert_eq!(of([0.0, 0.9, 2.0], 6.0), [vec![40], vec![20]], "{height}");
+            assert_eq!(of([0.0, 0.5, 1.5], 6.0), [vec![40], vec![20]], "{height}");
+            assert_eq!(of([0.0, 1.0, 2.0], 11.0), [vec![], vec![20, 40]], "{height}");
+            assert_eq!(of([0.0, 1.0, 0.0], 6.0), [vec![], vec![20, 40]], "{height}");
+            assert_eq!(of([0.0, 1.1, 2.0], 0.1), [vec![20, 40], vec![]], "{height}");
+        }
+    }
+
+    #[test]
+    fn both_ends_of_a_stretch_are_significant_beyond_errors_or_none() {
+        for height in [10.0, -10.0] {
+            let is_high = |i: usize| if (3..8).contains(&i) { height } else { 0.0 };
+            let back: Vec<f64> = (0..20).map(|i| 100.0 + is_high(i) + (i * 7 % 5) as f64 * 0.5 - 1.0).collect();
+            let found = changes(&back);
+            assert_eq!(found.iter().map(|one| one.at).collect::<Vec<_>>(), [3, 8], "{height}");
+            for (error, remain) in [(0.1, 2), (1.0, 2), (4.99, 0), (6.0, 0)] {
+                let (beyond, within) = beyond(&back, &[error; 20], found.clone());
+                assert_eq!((beyond.len(), within.len()), (remain, 2 - remain), "{height}, {error}");
+            }
         }
     }
 
