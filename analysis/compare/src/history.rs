@@ -556,11 +556,11 @@ impl Series {
         (&self.experiment, &self.labels, &self.metric, &self.unit)
     }
 
-    /// Describes the changes in words, and then differences that may be those of clocks.
+    /// Describes the changes in words, and then differences that clocks may explain.
     fn told(&self) -> Vec<String> {
         let changes = self.changes.iter().map(|change| self.described("change", change));
         let of_clocks = self.of_clocks.iter().map(|change| {
-            format!("{}: it may be that of the clocks of workers and server", self.described("difference", change))
+            format!("{}: the clocks of workers and server may explain it", self.described("difference", change))
         });
         changes.chain(of_clocks).collect()
     }

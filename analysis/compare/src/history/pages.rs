@@ -32,8 +32,8 @@ pub fn page(series: &[Series], left_out: &LeftOut) -> String {
             };
             let of_clocks = match apart {
                 0 => String::new(),
-                1 => "; 1 has a difference that may be that of clocks".to_owned(),
-                n => format!("; {n} have a difference that may be that of clocks"),
+                1 => "; 1 has a difference that clocks may explain".to_owned(),
+                n => format!("; {n} have a difference that clocks may explain"),
             };
             let more = few(" more", n, "one") + &few("", hidden, "one that was taken back") + &of_clocks;
             (if whole { "fine" } else { "open" }, format!("{changed} of {} series have a change{more}.", all - n))
