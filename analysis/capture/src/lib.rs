@@ -238,12 +238,11 @@ fn analyze_in_order(
             break;
         }
         meter.allow_early(input::early_within_ps(clocks, merge.resolutions_at_server()));
-        for (at, event) in batch.iter().enumerate() {
+        for event in &batch {
             seen += 1;
             if plan.shard != Shard::WHOLE && !plan.shard.takes(event.sight.cluster.into()) {
                 continue;
             }
-            meter.read_from(merge.file_of(at));
             meter.add(event)?;
             if let Some(tables) = &mut tables {
                 tables.add(event, seen)?;

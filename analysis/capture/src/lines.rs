@@ -230,9 +230,6 @@ impl Deliveries {
         if facts.lacks_order(totals) && totals.at_server_by(Delivery::ResultsOfAll) > 0 {
             return Deliveries::Unknown(Unsaid::Order);
         }
-        if !totals.files_behind.is_empty() {
-            return Deliveries::Unknown(Unsaid::Files);
-        }
         if facts.cuts_values() {
             return Deliveries::Unknown(Unsaid::Values);
         }
@@ -264,8 +261,6 @@ pub(super) enum Unsaid {
     JobResults,
     /// For results: in which order they came.
     Order,
-    /// For results in several files: in which order they came.
-    Files,
     /// For contributions: which transmission they are.
     Transmission,
     /// For results that were cut: which are copies.
@@ -316,12 +311,6 @@ impl Unsaid {
                 "have the numbers of earlier ones, and are too many to be put in the order of time here (--memory), which alone tells \
                  copies from the next sums: what was received, merged or is missing is not known; sort the file: reordercap",
             ),
-            Unsaid::Files => (
-                "results",
-                by(Delivery::ResultsOfAll),
-                "have the numbers of earlier ones, and files at the server's side differ in their order, which alone tells copies from the \
-                 next sums: what was received, merged or is missing is not known",
-            ),
             Unsaid::Transmission => (
                 "packets",
                 by(Delivery::Results),
@@ -347,21 +336,12 @@ impl Unsaid {
                  --forwards says so",
             ),
         };
-        format!("{what} of {} {text}{}", of.join(" and "), self.advice(facts, totals))
+        format!("{what} of {} {text}{}", of.join(" and "), self.advice(facts))
     }
 
     /// Returns what would say it, if anything; begins with a semicolon.
-    fn advice(self, facts: &Facts, totals: &Totals) -> String {
+    fn advice(self, facts: &Facts) -> String {
         match (self, facts.clocks.is_unrelated()) {
-            (Unsaid::Files, _) => {
-                let behind = totals.files_behind.iter().filter_map(|file| facts.inputs.get(usize::from(*file)));
-                let behind: Vec<_> = behind.map(|input| input.path.as_str()).collect();
-                format!(
-                    "; the clock of {} is ahead of the others': give the capture of one host at the server's side, and those of others with \
-                     --sent only",
-                    behind.join(" and of ")
-                )
-            }
             (Unsaid::Transmission | Unsaid::Contributors, true) => {
                 "; --offset relates the clocks of the sides".to_owned()
             }

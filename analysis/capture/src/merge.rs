@@ -12,21 +12,18 @@ pub(super) struct Merge {
     inputs: Vec<Input>,
     /// For each input: events, and how many of them were consumed.
     waiting: Vec<(Vec<Event>, usize)>,
-    /// For each event of the last batch: the index of its file. Empty if there is only one.
-    files: Vec<u16>,
 }
 
 impl Merge {
     pub(super) fn new(inputs: Vec<Input>) -> Self {
         let waiting = inputs.iter().map(|_| (Vec::with_capacity(BATCH), 0)).collect();
-        Merge { inputs, waiting, files: Vec::new() }
+        Merge { inputs, waiting }
     }
 
     /// Replaces `batch` by the next events in the order of time; leaves it empty at the end. At equal times, sent
     /// packets come before received ones.
     pub(super) fn next(&mut self, batch: &mut Vec<Event>) {
         batch.clear();
-        self.files.clear();
         if let [only] = self.inputs.as_mut_slice() {
             return only.fill(batch, BATCH);
         }
@@ -35,13 +32,7 @@ impl Merge {
             let (events, gone) = &mut self.waiting[first];
             batch.push(events[*gone]);
             *gone += 1;
-            self.files.push(first as u16);
         }
-    }
-
-    /// Returns the index of the file of an event in the last batch.
-    pub(super) fn file_of(&self, event: usize) -> u16 {
-        self.files.get(event).copied().unwrap_or(0)
     }
 
     fn earliest(&mut self) -> Option<usize> {

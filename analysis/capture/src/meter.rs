@@ -180,8 +180,6 @@ pub(super) struct Totals {
     pub(super) unsent_workers: bool,
     /// Formats of jobs of which the server's captures have contributions and no result.
     pub(super) silent_jobs: BTreeSet<String>,
-    /// Files whose results stand behind later ones of other files, so that copies look like the next sums.
-    pub(super) files_behind: BTreeSet<u16>,
     /// Whether packets arrived without the header that the senders' captures have: which of these they deliver is not known.
     pub(super) bare: bool,
     /// Received packets that were sent later, and the maximum difference in ps.
@@ -364,7 +362,6 @@ impl Meter {
                 forgot: false,
                 unsent_workers: false,
                 silent_jobs: BTreeSet::new(),
-                files_behind: BTreeSet::new(),
                 bare: false,
                 backwards: 0,
                 backwards_ps: 0,

@@ -51,7 +51,6 @@ pub fn analyze_tables(dir: &Path, formats: Formats, forwards: bool, no_verify: b
     // The tables hold deliveries; the index holds the counts of other packets, and whose contributions they were.
     meter.totals.unsent_workers |= index.unsent_workers;
     meter.totals.silent_jobs.extend(index.silent_jobs.iter().cloned());
-    meter.totals.files_behind.extend(&index.files_behind);
     meter.totals.kinds = Totals::kinds_of(formats, &index.kinds);
     meter.totals.background = index.background;
     let shard = index.shard.map(|(index, of)| format!("{index}/{of}"));
@@ -255,7 +254,6 @@ pub fn merge_tables(shards: &[PathBuf], out: &Path, no_verify: bool) -> Result<T
                 }
                 first.unsent_workers |= index.unsent_workers;
                 first.silent_jobs.extend(index.silent_jobs);
-                first.files_behind.extend(index.files_behind);
                 first.files.extend(index.files);
                 first.background = [0, 1].map(|side| first.background[side] + index.background[side]);
             }

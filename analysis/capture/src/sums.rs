@@ -3,14 +3,11 @@
 //! Called by [`super::meter`]. A result goes to every worker of a job, so a capture may contain it many times. The
 //! first is its delivery, as in run dirs.
 
-mod captures;
-
 use pktgen_wire::wire::Formats;
 use pktgen_wire::wire::sight::{Renewal, Sight};
 
 use super::Event;
 use super::recent::Recent;
-use captures::FileOrder;
 
 /// Number of entries that are remembered; at most twice as many.
 const KEPT: usize = 1 << 20;
@@ -227,9 +224,8 @@ pub(super) struct Sums {
     contributors: Recent<SumId, Contributors>,
     /// Number of [`Contributors`] so far.
     counts: u32,
-    /// By sum, by the source that opened it (if results contain that), and by contents: the files that have it, see [`FileOrder::own`].
-    results: Recent<(SumId, u32, u16, u32), u32>,
-    files: FileOrder,
+    /// By sum, by the source that opened it (if results contain that), and by contents.
+    results: Recent<(SumId, u32, u16, u32), ()>,
     /// Minimum and maximum number of contributors of the sums whose results were captured.
     workers: Option<(u16, u16)>,
     /// Whether a worker's first contribution to a sum came after the result, so that times of the two sides are in no common order.
@@ -270,7 +266,6 @@ impl Sums {
             contributors: Recent::new(kept),
             counts: 0,
             results: Recent::new(kept),
-            files: FileOrder::new(kept),
             workers: None,
             overtaken: false,
             unordered: false,
@@ -315,24 +310,18 @@ impl Sums {
     /// Records a result, with the source that opened its sum unless it has all workers; returns false if it is a copy.
     /// A device below another one opens a sum there for each of its own: they differ in their contents.
     pub(super) fn result(&mut self, event: &Event, of_all: bool) -> bool {
-        let is_apart = self.is_apart(event);
         let (sum, is_new) = self.renewals.sum(event, None);
         // The worker of a result with all workers is its destination.
         let opener = if of_all { 0 } else { event.sight.worker.unwrap_or(0) };
         let result = (sum, opener, event.sight.count, event.content);
-        let known = self.results.get(&result);
-        if !is_new && let Some(files) = known {
-            if files & self.files.own() == 0 {
-                self.results.put(result, files | self.files.own());
-            }
+        if !is_new && self.results.get(&result).is_some() {
             // Of numbers in sequence, the number and the count of sources tell all sums apart.
             if !of_all && self.renewals.of(event.format) != Renewal::Sequences {
                 self.copy((sum, opener));
             }
             return false;
         }
-        self.files.compare(is_apart, known);
-        self.results.put(result, known.unwrap_or(0) | self.files.own());
+        self.results.put(result, ());
         if of_all {
             // The next sum with this id begins at 0.
             let n = self.contributors.take(&sum).map_or(0, |open| open.workers);
@@ -341,6 +330,21 @@ impl Sums {
             self.compare_sources(sum, event.sight.count);
         }
         true
+    }
+
+    /// Compares the number of sources of a result with the contributions so far: where the sides are in no order, others follow.
+    /// Sequences that restart may have another id at each actor.
+    fn compare_sources(&mut self, sum: SumId, sources: u16) {
+        if sources > self.contributors.get(&sum).map_or(0, |open| open.workers) {
+            let before = self.short.get(&sum);
+            self.short_count += u64::from(before.is_none());
+            self.short.put(sum, before.map_or(sources, |before| before.max(sources)));
+        }
+    }
+
+    /// Returns the number of sums of which a result has more sources than contributions were captured; 0 if some were forgotten.
+    pub(super) fn short_sums(&self) -> u64 {
+        if self.contributors.forgot() || self.short.forgot() { 0 } else { self.short_count }
     }
 
     /// Records the copy of a result that contains the contribution which opened its sum. Only with related clocks is it known whether

@@ -99,9 +99,6 @@ pub struct TablesIndex {
     /// Formats of jobs of which the server's captures have contributions and no result.
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
     pub silent_jobs: BTreeSet<String>,
-    /// Indices in `inputs` of files whose results stand behind later ones of other files.
-    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
-    pub files_behind: BTreeSet<u16>,
     /// Digests of the parts, by their paths in the folder. Earlier versions listed none.
     #[serde(default, skip_serializing_if = "FileDigests::is_empty")]
     pub files: FileDigests,
@@ -236,7 +233,6 @@ impl Tables {
             background: totals.background,
             unsent_workers: totals.unsent_workers,
             silent_jobs: totals.silent_jobs.clone(),
-            files_behind: totals.files_behind.clone(),
             files: self.files,
         };
         index.write(&self.plan.dir)

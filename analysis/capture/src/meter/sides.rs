@@ -7,12 +7,6 @@ use pktgen_wire::wire::Captured;
 use super::{Meter, Pending, Source, Worker};
 
 impl Meter {
-    /// Sets the index of the file that the next events are of.
-    #[inline]
-    pub(crate) fn read_from(&mut self, file: u16) {
-        self.sums.read_from(file);
-    }
-
     /// Records that a packet was sent at `t`. Returns when it arrived, if it did before: the clock of the receiving side may be behind.
     #[inline]
     pub(super) fn record_sending(&mut self, packet: u64, t: i64) -> Option<i64> {
@@ -57,7 +51,6 @@ impl Meter {
         let is_sent = |source: &Source| senders.contains(source) || is_bare(source.0) && headed.contains(&source.2);
         let all_sent = server.iter().all(is_sent);
         self.totals.unsent_workers = !all_sent || self.pending.is_some() && self.workers.iter().any(is_unsent);
-        self.totals.files_behind.clone_from(self.sums.files_behind());
         self.totals.short_sums = self.sums.short_sums();
         self.totals.silent_jobs = self.jobs.silent(self.totals.formats);
         self.totals.forgot = [&self.pending, &self.ahead].into_iter().flatten().any(Pending::forgot);

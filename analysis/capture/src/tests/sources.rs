@@ -345,46 +345,6 @@ fn sums_in_slots_are_not_counted_out_of_order() {
     assert!(note.text.contains("of switchml have the numbers of earlier ones"), "{}", note.text);
 }
 
-/// Hosts captured the contributions of their worker and all results. If their clocks differ by more than slots take to be used again, results of one host
-/// stand behind the next sums of the other.
-#[test]
-fn files_that_differ_in_the_order_of_sums_do_not_count_them() {
-    let dir = tempfile::tempdir().unwrap();
-    let names = ["one.pcapng", "two.pcapng"].map(|name| dir.path().join(name));
-    // A slot has another sum after 8 packets, and the second clock is ahead by `later`.
-    let received = |sums: [&[(i64, u32)]; 2], later: i64, tables: &str| {
-        for ((worker, name), (sums, later)) in (1..).zip(&names).zip(sums.into_iter().zip([0, later])) {
-            let frames = sums.iter().flat_map(|(tensor, packet)| {
-                let t = *tensor * 1_000_000 + i64::from(*packet) * 1000 + later;
-                [(t, switchml(false, worker, *packet)), (t + 500, switchml(true, worker, *packet))]
-            });
-            write(name, &frames.collect::<Vec<_>>());
-        }
-        let out = dir.path().join(tables);
-        let tables = TablesPlan { dir: out.clone(), run: "run".into(), form: TableForm::Parquet };
-        let plan = CapturePlan::new(all().protocols.formats, names.to_vec(), names.to_vec());
-        let measured = analysed(&CapturePlan { tables: Some(tables), ..plan });
-        let again = analyze_tables(&out, all().protocols.formats, false, false).unwrap();
-        assert!(again.lines == measured.lines && again.notes == measured.notes, "{:?}", again.notes);
-        let unknown = |note: &&Note| note.note == "deliveries_unknown" && note.text.contains("differ in their order");
-        let text = measured.notes.iter().find(unknown).map(|note| note.text.clone());
-        let is_counted = measured.lines.iter().any(|line| line.metric == "received");
-        assert_ne!(text.is_some(), is_counted, "{:?}", measured.notes);
-        text.ok_or_else(|| value(&measured.lines, "received"))
-    };
-    let tensors: Vec<(i64, u32)> = (0..2).flat_map(|tensor| (0..200).map(move |packet| (tensor, packet))).collect();
-    let (first, second) = tensors.split_at(200);
-    let text = received([first; 2], 20_000, "apart").expect("a note");
-    assert!(text.contains("two.pcapng is ahead") && !text.contains("one.pcapng"), "{text}");
-    assert!(text.contains("--sent only"), "{text}");
-    // The same host, clocks that differ by less, and parts of one capture.
-    assert_eq!(received([first; 2], 0, "same"), Err(Some(200.0)));
-    assert_eq!(received([first; 2], 3000, "near"), Err(Some(200.0)));
-    assert_eq!(received([first, second], 0, "parts"), Err(Some(400.0)));
-    // The second capture began later, and has its packets first.
-    assert_eq!(received([&tensors[..], &tensors[100..]], -1, "begun later"), Err(Some(400.0)));
-}
-
 /// A file may say that as many packets were dropped as a number can hold, and be damaged, too.
 #[test]
 fn a_count_of_drops_without_bound_leaves_gaps_unknown() {
