@@ -242,12 +242,13 @@ fn first_of(plan: &CapturePlan, side: Side) -> Result<Option<First>> {
 /// Returns the time of a file's first packet of a known format. Other packets may have been captured long before, or before the host's clock
 /// was set. A noted origin depends on no packet.
 fn begin_of(input: &mut Input) -> Option<Stamp> {
-    loop {
+    for _ in 0..LOOKED_AT {
         let (stamp, _, sight) = input.next_stamped()?;
         if sight.is_some() || input.noted_anchor_unix_ns().is_some() {
             return Some(stamp);
         }
     }
+    None
 }
 
 /// Refuses files of one side of which only some seem to be of virtual time: no origin is that of all.

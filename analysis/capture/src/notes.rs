@@ -55,7 +55,7 @@ pub const CODES: &[(&str, &str)] = &[
         "Packets do not show which transmission they are: retransmissions and copies are not known.",
     ),
     ("unordered", "Packets of a file are not in the order of time."),
-    ("unseen", "Packets arrived whose sending was not captured."),
+    ("unseen", "Packets arrived whose sending was not captured, or no longer remembered."),
 ];
 
 const GAPS_AND_AGES: &str = "what was sent is not known: \"numbers_missing\" counts gaps in the numbers of what arrived, and ages \
@@ -437,7 +437,8 @@ fn notes_of_counts(facts: &Facts, totals: &Totals, known: &Known) -> Vec<Note> {
         );
         say("senders_incomplete", text);
     } else if totals.unseen > 0 && totals.matched > 0 {
-        say("unseen", format!("{} packets arrived whose sending was not captured", totals.unseen));
+        // Without related clocks, the sides are read further apart than what is remembered.
+        say("unseen", format!("{} packets arrived whose sending was not captured, or no longer remembered", totals.unseen));
     }
     notes
 }
