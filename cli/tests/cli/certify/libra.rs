@@ -56,9 +56,10 @@ fn our_switch_of_libra_conforms_in_virtual_time() {
     }
 }
 
-/// The clauses cannot be decided where a right switch sends results again before acks can be back; with a longer timeout they can.
+/// Links on which clauses would miss the results of a right switch are refused. With shorter ones, a single clause cannot be decided, and
+/// names the timeout with which it can.
 #[test]
-fn links_that_outlast_the_timeout_of_results_are_refused() {
+fn links_on_which_clauses_would_miss_results_are_refused() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let (file, out) = (folder.path().join("x.toml"), folder.path().join("out"));
     std::fs::write(&file, SPARSE).expect("writable");
@@ -74,7 +75,14 @@ fn links_that_outlast_the_timeout_of_results_are_refused() {
         assert!(said.contains("target.result_timeout = 1ms: results take"), "{slow}: {said}");
         assert!(!out.exists(), "{slow}");
     }
-    let output = certify(&["topology.delay=1ms", "target.result_timeout=5.001ms"]);
+    let lines = text_lines(&certify(&["topology.delay=620us"]).stdout);
+    let (clauses, _) = lines.split_at(lines.len() - 1);
+    assert_eq!((with(clauses, "failed"), with(clauses, "not_decidable")), (vec![], vec!["libra-result-resent"]));
+    let resent = clauses.iter().find(|line| line["clause"] == "libra-result-resent");
+    let why = resent.and_then(|line| line["why"].as_str()).unwrap_or_default();
+    assert!(why.contains("come again after 1ms; raise target.result_timeout to 3.101ms or more"), "{why}");
+    std::fs::remove_dir_all(&out).expect("a certificate");
+    let output = certify(&["topology.delay=620us", "target.result_timeout=3.101ms"]);
     assert_eq!(output.status.code(), Some(0), "{}", said(&output));
 }
 

@@ -55,11 +55,12 @@ impl ProbeGround {
         self.links.iter().map(|link| until_last(link, frames, self.frame_bytes)).max().unwrap_or(0)
     }
 
-    /// Returns the time within which this many frames of `bytes` that leave at once through one port are observed at workers: the longest
-    /// of their ports.
-    pub fn to_workers(&self, frames: usize, bytes: usize) -> Time {
+    /// Returns the time within which frames of these lengths that leave at once through one port are observed at workers: the longest of
+    /// their ports.
+    pub fn to_workers(&self, lengths: &[usize]) -> Time {
         let links = self.port_of.iter().filter_map(|port| self.links.get(usize::from(*port)));
-        links.map(|link| until_last(link, frames, bytes)).max().unwrap_or(0)
+        let takes = |link: &Link| lengths.iter().fold(link.delay, |t, bytes| t.saturating_add(lasts(link, *bytes)));
+        links.map(takes).max().unwrap_or(0).min(NEVER / 4)
     }
 
     /// Returns a flag of the experiment; false if it is not set.

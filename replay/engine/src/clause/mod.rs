@@ -97,7 +97,7 @@ pub struct ClauseSuite {
     pub groups: &'static [ClauseGroup],
     /// Returns a remark on this device and its surroundings to be shown before the first clause, if any.
     pub before: fn(&ProbeGround) -> Option<String>,
-    /// Returns why these settings leave every clause open, whatever the device, and the remedy; none if clauses can be decided.
+    /// Returns why clauses would fail a right device with these settings, and the remedy, if they would.
     pub refuses: fn(&ProbeGround) -> Option<String>,
     /// The load for its performance clauses; none if it has none.
     pub load: Option<&'static LoadModel>,

@@ -16,8 +16,9 @@ use pktgen_core::config::Value;
 use pktgen_core::time::{MS, SECOND, Time, US};
 use pktgen_core::units::Span;
 use pktgen_engine::clause::{Clause, ClauseGroup, ClauseSuite, ProbeGround};
+use pktgen_wire::wire::frame::HEAD;
 
-use crate::format::{HOT_FRAME_MAX, RESULT_PAIRS};
+use crate::format::{HEADER, HOT_FRAME_MAX, RESULT_PAIRS};
 
 /// The suite.
 pub(crate) static SUITE: ClauseSuite = ClauseSuite {
@@ -93,22 +94,47 @@ fn short_timeout(ground: &ProbeGround) -> Option<String> {
 /// `libra-result-resent` needs acks within half of it.
 const TIMES: Time = 5;
 
-/// Returns why results come again before workers can acknowledge them, whatever the device: their round trip on links is longer than the
-/// timeout. Unknown, and none, if frames are observed at the device.
-fn far_workers(ground: &ProbeGround) -> Option<String> {
-    let timeout = switch::result_timeout(ground);
-    let takes = ground.to_workers((switch::PARAMETERS as usize).div_ceil(RESULT_PAIRS), HOT_FRAME_MAX);
-    if 2 * takes <= timeout || unfit(ground).is_some() {
-        return None;
-    }
-    let rounded = |time: Time| Span::from_ps(time.saturating_add(US - 1) / US * US);
+/// Returns the time in which results of a clause, and the ack of an end before them, come to workers by the links; 0 if frames are observed
+/// at the device.
+fn on_links(ground: &ProbeGround) -> Time {
+    let mut lengths = vec![HOT_FRAME_MAX; (switch::PARAMETERS as usize).div_ceil(RESULT_PAIRS)];
+    lengths.push(HEAD + HEADER);
+    ground.to_workers(&lengths)
+}
+
+/// Returns the remedy for links on which results take this long.
+fn remedy(takes: Time) -> String {
     let fits = rounded(takes.saturating_mul(TIMES));
     // The maximum of the setting.
-    let longer = if fits.ps() > SECOND { String::new() } else { format!("raise the timeout to {fits} or more, ") };
+    let longer =
+        if fits.ps() > SECOND { String::new() } else { format!("raise target.result_timeout to {fits} or more, ") };
+    format!("{longer}lower topology.delay, or use faster links to workers")
+}
+
+/// Returns a time in whole µs, not less.
+fn rounded(time: Time) -> Span {
+    Span::from_ps(time.saturating_add(US - 1) / US * US)
+}
+
+/// Returns why clauses miss results in virtual time: these come after the last look for them.
+fn far_workers(ground: &ProbeGround) -> Option<String> {
+    let timeout = switch::result_timeout(ground);
+    let (takes, looks) = (on_links(ground), switch::looks_for(timeout));
+    if takes <= looks || unfit(ground).is_some() {
+        return None;
+    }
     Some(format!(
-        "target.result_timeout = {}: results take {} to their workers by the delays and rates of the topology's links, and come again before \
-         acks can be back; {longer}lower topology.delay, or use faster links to workers",
+        "target.result_timeout = {}: results take {} to their workers by the delays and rates of the topology's links, and clauses look for \
+         them for {}, five eighths of the timeout; {}",
         Span::from_ps(timeout),
-        rounded(takes)
+        rounded(takes),
+        Span::from_ps(looks),
+        remedy(takes)
     ))
+}
+
+/// Returns the remedy if results take so long on links that `libra-result-resent` cannot be decided with this timeout.
+fn slow_links(ground: &ProbeGround) -> Option<String> {
+    let takes = on_links(ground);
+    (takes.saturating_mul(TIMES) > switch::result_timeout(ground)).then(|| remedy(takes))
 }

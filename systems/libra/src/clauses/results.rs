@@ -278,8 +278,9 @@ fn resent(switch: &mut Switch) -> ProbeResult<()> {
     let worker = switch.workers[last];
     let (timeout, patience) = (result_timeout(switch.probe.ground), switch.probe.ground.patience);
     if took > timeout / 2 {
+        let remedy = super::slow_links(switch.probe.ground).map(|it| format!("; {it}")).unwrap_or_default();
         return Err(ProbeStop::Undecidable(format!(
-            "results were acknowledged {} after the last end, and come again after {}",
+            "results were acknowledged {} after the last end, and come again after {}{remedy}",
             Span::from_ps(took),
             Span::from_ps(timeout)
         )));

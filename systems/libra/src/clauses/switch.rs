@@ -78,6 +78,14 @@ pub(super) fn result_timeout(ground: &ProbeGround) -> Time {
     ground.word("target.result_timeout").parse::<Span>().map_or(MS, Span::ps)
 }
 
+/// Number of times per `target.result_timeout` that clauses look for results: for half of it, and once more for superfluous copies.
+const LOOKS: Time = 8;
+
+/// Returns the time for which clauses look for results in virtual time.
+pub(super) fn looks_for(timeout: Time) -> Time {
+    timeout / LOOKS * (LOOKS / 2 + 1)
+}
+
 /// Returns the number of packets that a worker may have without an ack.
 pub(super) fn window_of(ground: &ProbeGround) -> usize {
     ground.number("endpoint.window").unwrap_or(1).clamp(1, WINDOW_MOST) as usize
@@ -391,8 +399,8 @@ impl<'p, 'a> Switch<'p, 'a> {
     /// Does the same; appends all received frames to `seen`.
     pub(super) fn results_seen(&mut self, seen: &mut Vec<ProbeFrame>) -> ProbeResult<Vec<Answer>> {
         let (timeout, iteration) = (result_timeout(self.probe.ground), self.iteration());
-        let step = timeout / 8;
-        let most = (timeout / 2).max(self.probe.ground.patience);
+        let step = timeout / LOOKS;
+        let most = (step * (LOOKS / 2)).max(self.probe.ground.patience);
         let (mut results, mut waited) = (Vec::new(), 0);
         loop {
             let frames = self.probe.pass(step)?;

@@ -294,7 +294,7 @@ fn a_lost_end_fails_no_later_clause() {
 }
 
 #[test]
-fn links_on_which_results_outlast_their_timeout_are_refused() {
+fn links_on_which_clauses_would_miss_results_are_refused() {
     let refused = |delay: Time, rate: &str, more: &str| {
         let link = |rate: &str| {
             let (rate, overhead) = (rate.parse().unwrap(), Size::from_bytes(24));
@@ -305,15 +305,15 @@ fn links_on_which_results_outlast_their_timeout_are_refused() {
         links[usize::from(SERVER)] = link("1kbps");
         (SUITE.refuses)(&ProbeGround { links, ..ground(more) })
     };
-    // Four results of 216 bytes.
-    assert_eq!((refused(499 * US, "100Gbps", ""), refused(0, "20Mbps", "")), (None, None));
+    // An ack of 72 bytes and four results of 216, in 625 µs.
+    assert_eq!((refused(624 * US, "100Gbps", ""), refused(0, "12Mbps", "")), (None, None));
     assert_eq!((SUITE.refuses)(&ground("")), None, "frames are observed at the device");
     assert_eq!(refused(MS, "100Gbps", "mode = \"async\"\n"), None, "no clause applies");
     for (delay, rate, parts) in [
-        (500 * US, "100Gbps", ["target.result_timeout = 1ms", "take 501us", "raise the timeout to 2.501ms or more"]),
-        (0, "10Mbps", ["target.result_timeout = 1ms", "take 692us", "raise the timeout to 3.456ms or more"]),
+        (625 * US, "100Gbps", ["target.result_timeout = 1ms", "take 626us", "raise target.result_timeout to 3.126ms"]),
+        (0, "11.9Mbps", ["target.result_timeout = 1ms", "for 625us", "raise target.result_timeout to 3.147ms"]),
         // Above the maximum of the setting.
-        (201 * MS, "100Gbps", ["target.result_timeout = 1ms", "take 201.001ms", "acks can be back; lower"]),
+        (201 * MS, "100Gbps", ["target.result_timeout = 1ms", "take 201.001ms", "of the timeout; lower"]),
     ] {
         let why = refused(delay, rate, "").expect("refused");
         assert!(parts.iter().all(|part| why.contains(part)), "{why}");
