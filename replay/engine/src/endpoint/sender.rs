@@ -28,8 +28,9 @@ pub static UPDATES: Protocol = Protocol {
     heads: |_| Some(Arc::new(head_of)),
 };
 
-/// Advice for smaller frames if the longest are acknowledgements whose content may be left out.
-pub const SMALLER_ACKS: &str = "lower workload.bytes or set endpoint.ack_model = \"none\"";
+/// Advice for smaller frames if the longest are acknowledgements whose content may be left out. Updates may be too long as well.
+pub const SMALLER_ACKS: &str =
+    "lower workload.bytes or, if only acknowledgements are too long, set endpoint.ack_model = \"none\"";
 
 /// Advice for smaller frames if updates and acknowledgements carry models of workers that learn.
 pub const SMALLER_MODELS: &str = "use smaller layers (workload.hidden)";
