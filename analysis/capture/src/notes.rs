@@ -438,7 +438,10 @@ fn notes_of_counts(facts: &Facts, totals: &Totals, known: &Known) -> Vec<Note> {
         say("senders_incomplete", text);
     } else if totals.unseen > 0 && totals.matched > 0 {
         // Without related clocks, the sides are read further apart than what is remembered.
-        say("unseen", format!("{} packets arrived whose sending was not captured, or no longer remembered", totals.unseen));
+        say(
+            "unseen",
+            format!("{} packets arrived whose sending was not captured, or no longer remembered", totals.unseen),
+        );
     }
     notes
 }

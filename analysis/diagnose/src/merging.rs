@@ -377,14 +377,19 @@ pub(crate) fn copies_of_answers(evidence: &Evidence, shown: u64, found: &mut Vec
     if !acks.group || evidence.forwards() || acks.acks == 0 {
         return;
     }
-    let lost = acks.acks.saturating_sub(evidence.manifest.counters.acks_received);
-    let lacks = acks.expected.saturating_sub(acks.seen + acks.elsewhere + lost * acks.expected.div_ceil(acks.acks));
+    let received = evidence.manifest.counters.acks_received;
+    let lost = acks.acks.saturating_sub(received);
+    let of_lost = (lost * acks.expected.div_ceil(acks.acks)).min(acks.expected);
+    let lacks = acks.expected.saturating_sub(acks.seen + acks.elsewhere + of_lost);
     // Copies are not among the transmissions that a cause explains.
     if lacks * 100 > acks.expected {
+        // Workers at several ports count each copy: how many answers were lost as a whole is then not known.
+        let counts_copies = received > acks.acks;
         let says = format!(
-            "the {} answers that came are for {} workers, and came to {}",
+            "the {} answers {} are for {} workers, and came to {}",
             acks.acks - lost,
-            acks.expected - lost * acks.expected.div_ceil(acks.acks).min(acks.expected),
+            if counts_copies { "of the server" } else { "that came" },
+            acks.expected - of_lost,
             acks.seen
         );
         let proofs = vec![
@@ -393,7 +398,11 @@ pub(crate) fn copies_of_answers(evidence: &Evidence, shown: u64, found: &mut Vec
         ];
         // A device that only forwards passes an answer to one worker.
         let merges = found.iter().all(|found| found.cause != &NOT_MERGED);
-        let certainty = if merges { Certainty::Certain } else { Certainty::Possible };
+        let certainty = match (merges, counts_copies) {
+            (true, false) => Certainty::Certain,
+            (true, true) => Certainty::Likely,
+            (false, _) => Certainty::Possible,
+        };
         found.push(CauseFound::new(&ACKS_TO_SOME, certainty, 0, proofs));
     }
 }

@@ -183,7 +183,8 @@ fn advice_for_smaller_frames_is_possible() {
     let small = folder.path().join("small.toml").display().to_string();
     fs::write(&small, generic.replace("most = 9036", "most = 256")).expect("writable");
     let without = "endpoint.ack_model=none";
-    let of_acks = "; lower workload.bytes or, if only acknowledgements are too long, set endpoint.ack_model = \"none\"\n";
+    let of_acks =
+        "; lower workload.bytes or, if only acknowledgements are too long, set endpoint.ack_model = \"none\"\n";
     for (experiment, set, advice) in [
         ("olaf/table1.toml", &[][..], of_acks),
         ("olaf/table1.toml", &[without, "workload.bytes=300B"], "; lower workload.bytes\n"),
