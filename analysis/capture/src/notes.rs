@@ -368,6 +368,28 @@ fn exchanged(totals: &Totals) -> String {
     }
 }
 
+/// Returns the note about packets that arrived without a sending in the senders' captures.
+fn unsent(totals: &Totals) -> Option<Note> {
+    if totals.lacks_senders() {
+        let what = match (totals.unseen, totals.short_sums) {
+            (0, 0) => "contributions arrived of workers of whom the senders' captures have none".to_owned(),
+            (0, short) => format!("results of {short} sums have more sources than contributions were captured"),
+            (unseen, _) => format!("{unseen} packets arrived whose sending was not captured"),
+        };
+        let text = format!(
+            "{what}: the senders' captures lack some of what was sent, so what is missing is not known; give those of all \
+             workers, from before the first packet on (--sent FILE, repeatable){}",
+            exchanged(totals)
+        );
+        return Some(Note { note: "senders_incomplete", text });
+    }
+    // Without related clocks, the sides are read further apart than what is remembered.
+    (totals.unseen > 0 && totals.matched > 0).then(|| Note {
+        note: "unseen",
+        text: format!("{} packets arrived whose sending was not captured, or no longer remembered", totals.unseen),
+    })
+}
+
 /// Returns notes about counts of updates that are not known.
 fn notes_of_counts(facts: &Facts, totals: &Totals, known: &Known) -> Vec<Note> {
     let [sender, server] = facts.sides;
@@ -424,24 +446,8 @@ fn notes_of_counts(facts: &Facts, totals: &Totals, known: &Known) -> Vec<Note> {
         );
         say("transmissions_unknown", text);
     }
-    if sender && totals.lacks_senders() {
-        let what = match (totals.unseen, totals.short_sums) {
-            (0, 0) => "contributions arrived of workers of whom the senders' captures have none".to_owned(),
-            (0, short) => format!("results of {short} sums have more sources than contributions were captured"),
-            (unseen, _) => format!("{unseen} packets arrived whose sending was not captured"),
-        };
-        let text = format!(
-            "{what}: the senders' captures lack some of what was sent, so what is missing is not known; give those of all \
-             workers, from before the first packet on (--sent FILE, repeatable){}",
-            exchanged(totals)
-        );
-        say("senders_incomplete", text);
-    } else if totals.unseen > 0 && totals.matched > 0 {
-        // Without related clocks, the sides are read further apart than what is remembered.
-        say(
-            "unseen",
-            format!("{} packets arrived whose sending was not captured, or no longer remembered", totals.unseen),
-        );
+    if sender {
+        notes.extend(unsent(totals));
     }
     notes
 }
