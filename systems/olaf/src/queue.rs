@@ -165,7 +165,7 @@ impl OlafQueue {
     }
 
     /// Appends at the tail, or drops if there is no slot.
-    #[inline]
+    #[inline(always)]
     fn append(&mut self, place: usize, frame: &Frame, header: Header, pool: &mut Pool, books: &mut Books) {
         if self.occupancy() >= u64::from(self.settings.slots) {
             books.dropped(frame.t, frame, Reason::QueueFull, None);
@@ -179,7 +179,7 @@ impl OlafQueue {
     }
 
     /// Notes the arrival of an update; returns its header and the place of its cluster, or `None` if no queue can hold it.
-    #[inline]
+    #[inline(always)]
     fn arrival(&mut self, frame: &Frame, pool: &Pool) -> Option<(Header, usize)> {
         let header = Header::parse_update(pool.payload(frame))?;
         // The cluster is the one looked up by the device, not the one stated in the packet (§7).
@@ -191,7 +191,7 @@ impl OlafQueue {
     }
 
     /// Keeps, merges or drops an update; `found` is its header and the place of its cluster, `None` if no queue can hold it.
-    #[inline]
+    #[inline(always)]
     fn offer(&mut self, frame: &Frame, found: Option<(Header, usize)>, pool: &mut Pool, books: &mut Books) {
         let Some((header, place)) = found else {
             return refuse(frame, Reason::Malformed, None, pool, books);
@@ -223,7 +223,7 @@ pub(crate) fn relabel(header: &Header, frame: &Frame, pool: &mut Pool) {
 }
 
 /// Handles an arrival while `waiting`, an update of its cluster, waits.
-#[inline]
+#[inline(always)]
 fn meet(
     waiting: &mut Waiting,
     frame: &Frame,
@@ -273,7 +273,7 @@ fn take_place(
 }
 
 /// Adds the arrival's gradients to the waiting update. The result is identified by its newest member.
-#[inline]
+#[inline(always)]
 fn merge(waiting: &mut Waiting, frame: &Frame, new: Header, reward: MergedReward, pool: &mut Pool, books: &mut Books) {
     let old = waiting.header;
     let Some(count) = old.count.checked_add(new.count) else {

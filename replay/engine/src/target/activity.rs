@@ -109,7 +109,7 @@ impl Activity {
     }
 
     /// Records an update of `cluster` at `t`; returns its place among those seen, or `None` if there is no such cluster.
-    #[inline]
+    #[inline(always)]
     pub fn arrival(&mut self, t: Time, cluster: u16) -> Option<usize> {
         let id = self.enter(cluster)?;
         self.nodes[id as usize].last = t;
