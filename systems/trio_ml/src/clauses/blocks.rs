@@ -93,13 +93,14 @@ fn apart(router: &mut Router) -> ProbeResult<()> {
     let mut spots = vec![Spot { block, ..fresh }; BITS as usize + 1];
     (0..BITS).zip(&mut spots[1..]).for_each(|(bit, spot)| spot.block ^= 1 << bit);
     let parts: Vec<_> = spots.iter().map(|_| router.parts()).collect();
-    let orders: Vec<_> = spots.iter().map(|_| router.any_order()).collect();
+    let mut orders: Vec<_> = spots.iter().map(|_| router.any_order().into_iter()).collect();
     // All are under way together, and each is touched in every round: with many workers they age no earlier.
-    for round in 0..router.workers.len() {
+    for _ in 0..router.workers.len() {
         let begun = router.probe.now();
         for spot in router.probe.order(spots.len()) {
-            let n = orders[spot][round];
-            router.send(n, &spots[spot], &parts[spot][n])?;
+            if let Some(n) = orders[spot].next() {
+                router.send(n, &spots[spot], &parts[spot][n])?;
+            }
         }
         router.touched_since(begun)?;
     }
