@@ -151,7 +151,7 @@ fn of_experiment(of: &DeviceOf, ui: &Ui) -> Result<(Profile, Facts)> {
         None => &experiment.runs[0],
     };
     ui.detail(&format!("{} of {}", run.folder(), experiment.name));
-    let facts = experiment.draft(run)?.asks_all(&experiment.name);
+    let facts = experiment.draft(run)?.asks_all(&experiment.name)?;
     Ok((profile, facts))
 }
 

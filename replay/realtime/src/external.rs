@@ -127,8 +127,16 @@ impl Plan {
         }
     }
 
-    /// Returns the requirements including the place of every hot parameter, which may be many.
-    pub fn asks_all(&self, experiment: &str) -> device::Facts {
+    /// Returns the requirements including the place of every hot parameter, which may be many. Refuses networks of several devices: a
+    /// profile is of one, and so are the tables that are planned with it.
+    pub fn asks_all(&self, experiment: &str) -> Result<device::Facts> {
+        let devices = self.parts.topology.devices().count();
+        if devices != 1 {
+            return Err(Error::config(format!(
+                "topology: a profile is of one device, and this network has {devices}; use topology.kind = \"bottleneck\", \"star\" \
+                 without standby, or \"rack\" with engines = 1"
+            )));
+        }
         let mut facts = self.asks(experiment);
         if let Some(place) = &self.parts.declared.sparse {
             let of = |job| {
@@ -143,7 +151,7 @@ impl Plan {
             };
             facts.hot_parameters = (0..place.sparse.jobs()).map(of).collect();
         }
-        facts
+        Ok(facts)
     }
 
     /// Checks the plan against the hardware that it names.
