@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 
 use pktgen_core::plan::{FlowSource, Plan, PlanLink, PlanRole};
 use pktgen_core::time::{HORIZON, SECOND, too_late};
+use pktgen_core::topology::{NO_PORT, NODES};
 use pktgen_core::units::{Rate, Span};
 use pktgen_core::{Error, Result};
 use pktgen_wire::wire::frame::FRAME_MAX;
@@ -66,7 +67,9 @@ pub fn emit(plan: &Plan, plan_file: &str, emission: &Emission) -> Result<String>
             "--factor {factor:?}: it multiplies the rate that a plan promises, and this plan promises none; leave --factor out"
         )));
     }
+    check_network(plan)?;
     check_counts(plan, *allreduce)?;
+    check_times(plan, *bytes, *messages)?;
     let period = period_ps(plan, *bytes, *factor);
     // With the period after the last message, in which it is answered.
     let end = period as f64 * f64::from(*messages);
@@ -101,6 +104,39 @@ pub fn emit(plan: &Plan, plan_file: &str, emission: &Emission) -> Result<String>
          [endpoint]\nworkers = \"open_loop\"\nallreduce = {allreduce}\nacknowledge = false\n\n\
          [report]\nmetrics = {metrics:?}\n"
     ))
+}
+
+/// Refuses networks that no run can have.
+fn check_network(plan: &Plan) -> Result<()> {
+    if let Some(node) = plan.nodes.iter().skip(NODES).find(|node| node.role != PlanRole::Host) {
+        return Err(Error::config(format!(
+            "\"{}\" is not among the first {NODES} nodes, which alone may be switches or the server of a run; place in a smaller network",
+            node.name
+        )));
+    }
+    let mut degrees = vec![0usize; plan.nodes.len()];
+    plan.links.iter().flat_map(|link| [link.from, link.to]).for_each(|end| degrees[end] += 1);
+    match plan.nodes.iter().zip(degrees).find(|(_, degree)| *degree > usize::from(NO_PORT)) {
+        Some((node, degree)) => Err(Error::config(format!(
+            "\"{}\" has {degree} links, and a device of a run has at most {NO_PORT}; place in a smaller network",
+            node.name
+        ))),
+        None => Ok(()),
+    }
+}
+
+/// Refuses links whose frames alone take longer than a run.
+fn check_times(plan: &Plan, bytes: u32, messages: u32) -> Result<()> {
+    for (link, [up, down]) in plan.links.iter().zip(plan.messages()) {
+        let frames = up.max(down) as f64 * f64::from(messages);
+        let end = frames * frame_bits(bytes) / link.rate_bps as f64 * SECOND as f64;
+        if end > HORIZON as f64 {
+            let [from, to] = [link.from, link.to].map(|node| &plan.nodes[node].name);
+            let what = format!("--messages {messages}: the end of the last frame from \"{from}\" to \"{to}\"");
+            return Err(Error::config(too_late(&what, end, "give fewer messages, smaller loads or higher rates")));
+        }
+    }
+    Ok(())
 }
 
 /// Refuses sums of more updates than a header counts: parts beyond are dropped (`count_full`), and the sum is incomplete.
@@ -225,8 +261,12 @@ pub fn files(plan: &Plan, path: &Path, emission: &Emission) -> Result<[(PathBuf,
 /// in ATRO §III-B), rounded up so that no link exceeds its capacity.
 fn period_ps(plan: &Plan, bytes: u32, factor: f64) -> i64 {
     let Some(rate_bps) = plan.rate_bps.filter(|rate| *rate > 0) else { return 1 };
-    let bits = (u64::from(bytes) + BESIDE) as f64 * 8.0;
-    ((bits * SECOND as f64 / (rate_bps as f64 * factor)).ceil() as i64).max(1)
+    ((frame_bits(bytes) * SECOND as f64 / (rate_bps as f64 * factor)).ceil() as i64).max(1)
+}
+
+/// Returns the bits of a frame on a link.
+fn frame_bits(bytes: u32) -> f64 {
+    (u64::from(bytes) + BESIDE) as f64 * 8.0
 }
 
 fn about(plan: &Plan) -> String {
@@ -248,6 +288,7 @@ fn quoted(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use pktgen_core::config::Document;
+    use pktgen_core::plan::{PlanFlow, PlanNode};
     use pktgen_core::tree::make::{Rates, binary};
 
     use super::*;
@@ -378,6 +419,44 @@ mod tests {
         assert!(ask(&[0, 0, 0, 15, 0, 10, 10], 65_536).is_ok());
         let message = ask(&[0, 0, 0, 16, 0, 10, 10], 65_536).unwrap_err();
         assert!(message.contains("36 flows") && message.contains("up to 1048578 frames"), "{message}");
+    }
+
+    #[test]
+    fn networks_that_no_run_can_have_are_refused() {
+        let ask = |size: u32| {
+            let tree = binary(size, Rates::Constant).unwrap();
+            let (mut load, blue) = (vec![0; tree.len()], vec![false; tree.len()]);
+            load[0] = 1;
+            let plan = tree.with_load(load).plan("hand", &blue, Rate::from_bps(1_000_000_000));
+            emit(&plan, "p.json", &Emission::of(&plan, "x")).map_err(|e| e.to_string())
+        };
+        assert!(ask(1 << 15).is_ok());
+        // 65,535 switches precede the server.
+        let message = ask(1 << 16).unwrap_err();
+        assert!(message.starts_with("\"ps\" is not among the first 65535 nodes"), "{message}");
+        let mut plan = small();
+        for worker in 4..65_540 {
+            let node = plan.nodes.len();
+            plan.nodes.push(PlanNode { name: format!("host{worker}"), role: PlanRole::Host, workers: vec![worker] });
+            plan.links.push(PlanLink { from: node, to: 0, rate_bps: 1, cost: None });
+            plan.flows.push(PlanFlow { source: FlowSource::Worker(worker), path: vec![node, 0] });
+        }
+        let message = emit(&plan, "p.json", &Emission::of(&plan, "x")).unwrap_err().to_string();
+        assert!(message.contains("\"s0\" has 65540 links, and a device of a run has at most 65535"), "{message}");
+    }
+
+    /// A frame takes 2,240 s at 1 bit/s, and a run has 1,029 of these.
+    #[test]
+    fn frames_that_take_longer_than_a_run_are_refused() {
+        let ask = |load| {
+            let tree = binary(2, Rates::Constant).unwrap().with_load(vec![load]);
+            let plan = tree.plan("hand", &[false], Rate::from_bps(1));
+            emit(&plan, "p.json", &Emission::of(&plan, "x")).map_err(|e| e.to_string())
+        };
+        assert!(ask(1029).is_ok());
+        let message = ask(1030).unwrap_err();
+        let parts = ["--messages 1: the end of the last frame from \"s0\" to \"ps\"", "at 26.70 days", "higher rates"];
+        assert!(parts.iter().all(|part| message.contains(part)), "{message}");
     }
 
     #[test]
