@@ -23,7 +23,7 @@ use crate::args::{MadeTree, PlaceSoar};
 use crate::schemas;
 use crate::ui::Ui;
 
-/// Maximum number of workers in a plan, each of which has its own host.
+/// Maximum number of workers in a plan, each of which has its own flow.
 const PLANNED_MAX: u64 = 10_000_000;
 /// The rate of a link with rate 1 in plans: messages of 125 kB take ρ milliseconds.
 const UNIT: Rate = Rate::from_bps(1_000_000_000);
@@ -71,7 +71,7 @@ pub(super) fn run(args: &PlaceSoar, ui: &Ui) -> Result<u8> {
         }
         if workers > PLANNED_MAX {
             return Err(Error::config(format!(
-                "--plan, --svg, --dot, --emit: a plan has a host for each of up to {PLANNED_MAX} workers, and the tree has a load of {workers}; give smaller loads"
+                "--plan, --svg, --dot, --emit: a plan has a flow for each of up to {PLANNED_MAX} workers, and the tree has a load of {workers}; give smaller loads"
             )));
         }
         tree.check_plan(UNIT)
