@@ -2,16 +2,25 @@
 
 use std::sync::Arc;
 
-use pktgen_core::Result;
 use pktgen_core::config::Document;
 use pktgen_core::time::Time;
-use pktgen_core::topology::{Link, NodeId};
+use pktgen_core::topology::{Link, NodeId, Topology};
+use pktgen_core::{Error, Result};
 use pktgen_engine::clause::{ProbeGround, STRANGERS};
-use pktgen_realtime::driver::real_time::only_device;
 use pktgen_realtime::plan::Plan;
 use pktgen_realtime::transport::middleware::Outer;
 
 use crate::settings::CertifySettings;
+
+/// Returns the device to certify.
+pub(crate) fn only_device(topology: &Topology) -> Result<NodeId> {
+    topology.only_device().map_err(|devices| {
+        Error::config(format!(
+            "topology: a device is certified alone, and this network has {devices}; use kind = \"bottleneck\", \"star\" without \
+             standby, or \"rack\" with engines = 1"
+        ))
+    })
+}
 
 /// Returns the facts for a device with one cable for all workers and one for the server.
 pub(crate) fn wired(plan: &Plan, settings: &CertifySettings) -> Result<ProbeGround> {

@@ -11,10 +11,9 @@ use pktgen_engine::endpoint::Facts;
 use pktgen_engine::frame::Pool;
 use pktgen_engine::target::context::Outbox;
 use pktgen_engine::target::device::Device;
-use pktgen_realtime::driver::real_time::only_device;
 use pktgen_realtime::plan::Plan;
 
-use crate::ground::{at_node, links};
+use crate::ground::{at_node, links, only_device};
 
 /// Time between two input frames.
 const APART: Time = 10 * NS;

@@ -420,6 +420,24 @@ fn programs_with_the_packets_of_others_are_refused() {
     assert!(!out.exists(), "nothing is written");
 }
 
+/// The experiment is in virtual time, so that is no advice.
+#[test]
+fn networks_of_several_devices_are_refused() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let (file, out) = (folder.path().join("two.toml"), folder.path().join("out"));
+    let chain = "kind = \"custom\"\nhosts = [\"h 0-31\"]\ndevices = [\"a\", \"b\"]\n\
+                 links = [\"h a 1Gbps\", \"a b 1Mbps\", \"b ps 1Mbps\"]";
+    std::fs::write(&file, OLAF.replace("[topology]\nrate = \"1Mbps\"", &format!("[topology]\n{chain}")))
+        .expect("writable");
+    let words = ["certify", &file.display().to_string(), "--out", &out.display().to_string()];
+    let output = pktgen(&[], &words, &[]).output().expect("it runs");
+    let said = said(&output);
+    assert_eq!(output.status.code(), Some(2), "{said}");
+    assert!(said.contains("a device is certified alone, and this network has 2"), "{said}");
+    assert!(!said.contains("virtual time"), "{said}");
+    assert!(!out.exists(), "nothing is written");
+}
+
 /// Certifies the card in C, which has no path back from the server, behind a slow link: exit code, lines, messages.
 fn c_card(words: &[&str]) -> Option<(Option<i32>, Vec<Value>, String)> {
     let net = match cabled("certcard") {

@@ -130,8 +130,7 @@ impl Plan {
     /// Returns the requirements including the place of every hot parameter, which may be many. Refuses networks of several devices: a
     /// profile is of one, and so are the tables that are planned with it.
     pub fn asks_all(&self, experiment: &str) -> Result<device::Facts> {
-        let devices = self.parts.topology.devices().count();
-        if devices != 1 {
+        if let Err(devices) = self.parts.topology.only_device() {
             return Err(Error::config(format!(
                 "topology: a profile is of one device, and this network has {devices}; use topology.kind = \"bottleneck\", \"star\" \
                  without standby, or \"rack\" with engines = 1"

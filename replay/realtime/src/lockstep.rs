@@ -7,7 +7,7 @@ mod process;
 mod session;
 
 use pktgen_core::config::{Document, Value, above, settings, spans};
-use pktgen_core::topology::{NodeId, Role, Topology};
+use pktgen_core::topology::{NodeId, Topology};
 use pktgen_core::units::Span;
 use pktgen_core::{Error, Result};
 
@@ -89,15 +89,12 @@ pub(crate) struct Coupling {
 
 /// Returns the device of a network with a single one.
 fn only_device(topology: &Topology) -> Result<NodeId> {
-    let mut devices = (0..).zip(&topology.nodes).filter(|(_, node)| node.role == Role::Device).map(|(id, _)| id);
-    match (devices.next(), devices.next()) {
-        (Some(only), None) => Ok(only),
-        _ => Err(Error::config(format!(
-            "target.lockstep: one process is one device, and this network has {}; use topology.kind = \"bottleneck\", \"star\", or \
-             \"rack\" with one engine",
-            topology.nodes.iter().filter(|node| node.role == Role::Device).count()
-        ))),
-    }
+    topology.only_device().map_err(|devices| {
+        Error::config(format!(
+            "target.lockstep: one process is one device, and this network has {devices}; use topology.kind = \"bottleneck\", \"star\", \
+             or \"rack\" with one engine"
+        ))
+    })
 }
 
 impl Plan {

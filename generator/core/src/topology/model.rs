@@ -188,6 +188,15 @@ impl Topology {
         self.nodes.iter().enumerate().filter(|(_, n)| n.role == Role::Device).map(|(i, _)| i as NodeId)
     }
 
+    /// Returns the device of a network with exactly one, else the number of devices.
+    pub fn only_device(&self) -> Result<NodeId, usize> {
+        let mut devices = self.devices();
+        match (devices.next(), devices.count()) {
+            (Some(only), 0) => Ok(only),
+            (first, others) => Err(usize::from(first.is_some()) + others),
+        }
+    }
+
     /// Returns the controller, if there is one.
     pub fn controller(&self) -> Option<NodeId> {
         self.nodes.iter().position(|node| node.role == Role::Controller).map(|id| id as NodeId)
@@ -317,6 +326,14 @@ mod tests {
         t.connect(host, sw, rate, rate, 0, Size::default());
         t.connect(sw, ps, rate, rate, 0, Size::default());
         t
+    }
+
+    #[test]
+    fn the_only_device_is_found_or_devices_are_counted() {
+        assert_eq!((chain().only_device(), Topology::default().only_device()), (Ok(1), Err(0)));
+        let mut two = chain();
+        two.add("other", Role::Device);
+        assert_eq!(two.only_device(), Err(2));
     }
 
     #[test]

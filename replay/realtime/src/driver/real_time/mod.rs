@@ -25,8 +25,8 @@ pub use outcome::Progress;
 pub(crate) use outcome::{RealOutcome, RoleTally};
 pub(crate) use roles::FIRST_WAIT;
 pub use roles::{Roles, Serve, THREADS, check_cores};
-pub(crate) use start::{OpenedRoles, RunOrder, open, run};
-pub use start::{only_device, threads};
+pub use start::threads;
+pub(crate) use start::{OpenedRoles, RunOrder, only_device, open, run};
 pub use thread::drop_privileges;
 pub(crate) use thread::{FOR_FILES, rest_privileges};
 

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use pktgen_core::record::Fault;
 use pktgen_core::time::{MS, NS, Time};
-use pktgen_core::topology::{NodeId, Role, Topology};
+use pktgen_core::topology::{NodeId, Topology};
 use pktgen_core::{Error, Result};
 use pktgen_wire::wire::update::FORMAT;
 
@@ -549,12 +549,11 @@ fn no_rights_dropped(error: std::io::Error) -> Error {
 }
 
 /// Returns the device, if there is only one: several on one machine would share two cables.
-pub fn only_device(topology: &Topology) -> Result<NodeId> {
-    let mut devices = topology.nodes.iter().enumerate().filter(|(_, node)| node.role == Role::Device);
-    match (devices.next(), devices.next()) {
-        (Some((id, _)), None) => Ok(id as NodeId),
-        _ => Err(Error::config(
-            "topology: in real time there is one device between workers and server; use kind = \"bottleneck\", or \"star\" without standby, \"rack\" with engines = 1, or virtual time",
-        )),
-    }
+pub(crate) fn only_device(topology: &Topology) -> Result<NodeId> {
+    topology.only_device().map_err(|_| {
+        Error::config(
+            "topology: in real time there is one device between workers and server; use kind = \"bottleneck\", or \"star\" without \
+             standby, \"rack\" with engines = 1, or virtual time",
+        )
+    })
 }
