@@ -15,9 +15,9 @@ use tokio::sync::{OnceCell, Semaphore};
 
 use super::index::Edition;
 
-/// Maximum number of pages that are kept; the oldest are removed.
+/// Maximum number of pages that are kept; the oldest are removed, except those that a request waits for.
 const KEPT: usize = 32;
-/// Maximum number of pages waiting to be created.
+/// Maximum number of requests waiting while a page is created, also for the same page.
 const WAITING: usize = 8;
 /// Interval and maximum number of checks whether a page is finished.
 const LOOK: Duration = Duration::from_millis(50);
@@ -67,28 +67,37 @@ impl Workshop {
 
     /// Returns the page, creating it if necessary. Errors explain why there is none.
     pub(super) async fn page(&self, root: &Path, wanted: Wanted) -> std::result::Result<File, String> {
-        let page = self.kept(&wanted);
+        let (page, _waits) = self.kept(&wanted)?;
         let path = page.get_or_try_init(|| self.make(root, &wanted)).await?;
         File::open(path).map_err(|e| e.to_string())
     }
 
-    /// Returns the entry of a page.
-    fn kept(&self, wanted: &Wanted) -> Page {
+    /// Returns the entry of a page, and of one that does not exist yet the place of a request that waits for it. A
+    /// refused request changes nothing.
+    fn kept(&self, wanted: &Wanted) -> std::result::Result<(Page, Option<Waits<'_>>), String> {
         let mut pages = self.pages.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some((_, page)) = pages.iter().find(|(known, _)| known == wanted) {
-            return page.clone();
+        let known = pages.iter().find(|(known, _)| known == wanted).map(|(_, page)| page.clone());
+        if let Some(page) = known.as_ref().filter(|page| page.initialized()) {
+            return Ok((page.clone(), None));
         }
+        let waits = Waits::begin(&self.waiting).ok_or("too many reports are waiting to be made; try again later")?;
+        if let Some(page) = known {
+            return Ok((page, Some(waits)));
+        }
+        // Requests hold the pages that they wait for or open.
+        let held = |page: &Page| Arc::strong_count(page) > 1;
+        pages.retain(|(_, page)| page.initialized() || held(page));
         while pages.len() >= KEPT {
-            let path = pages.pop_front().and_then(|(_, page)| page.get().cloned());
+            let Some(oldest) = pages.iter().position(|(_, page)| !held(page)) else { break };
+            let path = pages.remove(oldest).and_then(|(_, page)| page.get().cloned());
             path.into_iter().for_each(|path| drop(fs::remove_file(path)));
         }
         let page = Page::default();
         pages.push_back((wanted.clone(), page.clone()));
-        page
+        Ok((page, Some(waits)))
     }
 
     async fn make(&self, root: &Path, wanted: &Wanted) -> std::result::Result<PathBuf, String> {
-        let _waits = Waits::begin(&self.waiting).ok_or("too many reports are waiting to be made; try again later")?;
         let _turn = self.turn.acquire().await.map_err(|e| e.to_string())?;
         let folder = self.folder().map_err(|e| e.to_string())?;
         let path = folder.join(format!("{}.html", self.count.fetch_add(1, Ordering::Relaxed)));
@@ -158,6 +167,7 @@ fn run(command: &mut Command, made: &Path, errors: &Path, stop: &AtomicBool) -> 
 
 #[cfg(test)]
 mod tests {
+    use super::super::index::Index;
     use super::*;
 
     #[test]
@@ -167,6 +177,35 @@ mod tests {
         assert_eq!(held.len(), 1 + WAITING);
         held.pop();
         assert!(Waits::begin(&waiting).is_some());
+    }
+
+    fn wanted(run: &str) -> Wanted {
+        Wanted { run: (run.to_owned(), Index::default().edition(run)), baseline: None }
+    }
+
+    #[test]
+    fn requests_that_wait_or_are_refused_displace_no_page() {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let at = |i: usize| folder.path().join(i.to_string());
+        let workshop = Workshop::new(Arc::default());
+        let (slow, waits) = workshop.kept(&wanted("slow")).expect("the first");
+        for i in 0..KEPT {
+            let (page, _waits) = workshop.kept(&wanted(&i.to_string())).expect("one waits");
+            fs::write(at(i), "").expect("writable");
+            page.set(at(i)).expect("a new page");
+        }
+        // The oldest made way, and not the one that is still being created, whose file nothing would remove later.
+        assert!(!at(0).exists() && (1..KEPT).all(|i| at(i).exists()));
+        assert_eq!(Arc::strong_count(&slow), 2);
+        // Those that wait for the same page count, too.
+        let same: Vec<_> = (0..20).filter_map(|_| workshop.kept(&wanted("slow")).ok()).collect();
+        assert_eq!(same.len(), WAITING);
+        assert!((0..2 * KEPT).all(|i| workshop.kept(&wanted(&format!("other {i}"))).is_err()));
+        assert!((1..KEPT).all(|i| at(i).exists()));
+        // Pages that exist are served meanwhile.
+        assert!(workshop.kept(&wanted("5")).is_ok_and(|(_, waits)| waits.is_none()));
+        drop((slow, waits, same));
+        assert!(workshop.kept(&wanted("other")).is_ok());
     }
 
     #[test]
