@@ -7,6 +7,7 @@ mod index;
 mod made;
 mod manifest;
 mod rows;
+mod shared;
 mod site;
 
 use std::path::PathBuf;

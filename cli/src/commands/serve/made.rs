@@ -14,6 +14,7 @@ use tempfile::TempDir;
 use tokio::sync::{OnceCell, Semaphore};
 
 use super::index::Edition;
+use super::shared::SharedIndex;
 
 /// Maximum number of pages that are kept; the oldest are removed, except those that a request waits for.
 const KEPT: usize = 32;
@@ -22,6 +23,10 @@ const WAITING: usize = 8;
 /// Interval and maximum number of checks whether a page is finished.
 const LOOK: Duration = Duration::from_millis(50);
 const LOOKS: u32 = 20 * 600;
+
+/// Why no page is made at present.
+pub(super) const BUSY: &str = "a run below this folder is in progress, and a report would take processor time from \
+     it; reload this page when the run has ended";
 
 /// The subject of a page: a run, and its baseline, in their present state.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -66,9 +71,14 @@ impl Workshop {
     }
 
     /// Returns the page, creating it if necessary. Errors explain why there is none.
-    pub(super) async fn page(&self, root: &Path, wanted: Wanted) -> std::result::Result<File, String> {
+    pub(super) async fn page(
+        &self,
+        root: &Path,
+        shared: &SharedIndex,
+        wanted: Wanted,
+    ) -> std::result::Result<File, String> {
         let (page, _waits) = self.kept(&wanted)?;
-        let path = page.get_or_try_init(|| self.make(root, &wanted)).await?;
+        let path = page.get_or_try_init(|| self.make(root, shared, &wanted)).await?;
         File::open(path).map_err(|e| e.to_string())
     }
 
@@ -97,8 +107,12 @@ impl Workshop {
         Ok((page, Some(waits)))
     }
 
-    async fn make(&self, root: &Path, wanted: &Wanted) -> std::result::Result<PathBuf, String> {
+    async fn make(&self, root: &Path, shared: &SharedIndex, wanted: &Wanted) -> std::result::Result<PathBuf, String> {
         let _turn = self.turn.acquire().await.map_err(|e| e.to_string())?;
+        // It may have begun while the page waited.
+        if shared.index().await.busy() {
+            return Err(BUSY.to_owned());
+        }
         let folder = self.folder().map_err(|e| e.to_string())?;
         let path = folder.join(format!("{}.html", self.count.fetch_add(1, Ordering::Relaxed)));
         let mut command = Command::new(std::env::current_exe().map_err(|e| e.to_string())?);
@@ -206,6 +220,28 @@ mod tests {
         assert!(workshop.kept(&wanted("5")).is_ok_and(|(_, waits)| waits.is_none()));
         drop((slow, waits, same));
         assert!(workshop.kept(&wanted("other")).is_ok());
+    }
+
+    #[test]
+    fn no_page_is_created_beside_a_run_that_began_while_it_waited() {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let root = folder.path().canonicalize().expect("a folder");
+        let (workshop, shared) = (Arc::new(Workshop::new(Arc::default())), SharedIndex::new(root.clone()));
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().expect("a runtime");
+        let made = runtime.block_on(async {
+            let turn = workshop.turn.acquire().await.expect("it is free");
+            let (maker, run) = (workshop.clone(), root.join("run"));
+            let page = tokio::spawn(async move { maker.page(&root, &shared, wanted("other")).await.map(drop) });
+            // The page waits for its turn.
+            tokio::task::yield_now().await;
+            fs::create_dir(&run).expect("a folder");
+            fs::write(run.join("manifest.json"), "{\"state\":\"running\"}").expect("writable");
+            let held = File::open(&run).expect("a folder");
+            held.lock().expect("nothing else holds it");
+            drop(turn);
+            page.await.expect("no panic")
+        });
+        assert_eq!(made.expect_err("no page"), BUSY);
     }
 
     #[test]

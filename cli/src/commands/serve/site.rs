@@ -1,21 +1,18 @@
 //! Answers by path.
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
-use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
 
 use super::detail;
 use super::guard::Guard;
 use super::http::{Head, Response};
-use super::index::{Folder, Found, Index, Kind, MANIFEST, REPORT, joined, obstacle, open};
-use super::made::{Wanted, Workshop};
+use super::index::{Found, Index, Kind, MANIFEST, REPORT, joined, obstacle, open};
+use super::made::{BUSY, Wanted, Workshop};
 use super::manifest::read;
 use super::rows;
+use super::shared::SharedIndex;
 use crate::commands::live::RUN_ROWS;
-
-/// How long an index of the folder is valid.
-const FRESH: Duration = Duration::from_secs(1);
 
 const PAGE: &str = include_str!("page.html");
 const STYLE: &str = include_str!("page.css");
@@ -25,9 +22,7 @@ const SCRIPT: &str = include_str!("page.js");
 pub(super) struct Site {
     root: PathBuf,
     guard: Guard,
-    folder: Arc<Mutex<Folder>>,
-    /// The index, while it is valid.
-    latest: Arc<tokio::sync::Mutex<Option<Arc<Index>>>>,
+    shared: SharedIndex,
     workshop: Workshop,
 }
 
@@ -36,8 +31,8 @@ const NOT_FOUND: &str = "404 Not Found";
 impl Site {
     /// Serves the contents of `root`, whose path has no links.
     pub(super) fn new(root: PathBuf, guard: Guard, stop: Arc<AtomicBool>) -> Self {
-        let folder = Arc::new(Mutex::new(Folder::new(root.clone())));
-        Site { root, guard, folder, latest: Arc::default(), workshop: Workshop::new(stop) }
+        let shared = SharedIndex::new(root.clone());
+        Site { root, guard, shared, workshop: Workshop::new(stop) }
     }
 
     /// Returns the answer to a request.
@@ -49,31 +44,13 @@ impl Site {
             "/" => Response::part("text/html; charset=utf-8", PAGE),
             "/page.css" => Response::part("text/css; charset=utf-8", STYLE),
             "/page.js" => Response::part("text/javascript; charset=utf-8", SCRIPT),
-            "/api/runs" => Response::shared(self.index().await.list(&self.root.display().to_string())),
+            "/api/runs" => Response::shared(self.shared.index().await.list(&self.root.display().to_string())),
             "/api/run" => self.run(head).await,
             "/api/rows" => self.rows(head).await,
             "/report" => self.report(head).await,
             "/page" => self.page(head).await,
             _ => Response::refusal(NOT_FOUND, "there is no such page; the front page is /"),
         }
-    }
-
-    /// Returns the index of the folder, created at most once a second for all requests.
-    async fn index(&self) -> Arc<Index> {
-        let mut latest = self.latest.lock().await;
-        if let Some(index) = &*latest {
-            return index.clone();
-        }
-        let folder = self.folder.clone();
-        let scanned = tokio::task::spawn_blocking(move || folder.lock().unwrap_or_else(PoisonError::into_inner).scan());
-        let index = Arc::new(scanned.await.unwrap_or_default());
-        *latest = Some(index.clone());
-        let latest = self.latest.clone();
-        drop(tokio::spawn(async move {
-            tokio::time::sleep(FRESH).await;
-            *latest.lock().await = None;
-        }));
-        index
     }
 
     /// Returns the entry that a parameter selects; only paths in the index are ever opened.
@@ -86,7 +63,7 @@ impl Site {
     }
 
     async fn run(&self, head: &Head) -> Response {
-        let index = self.index().await;
+        let index = self.shared.index().await;
         let (path, found) = match Self::named(&index, head, "run") {
             Ok((path, found)) if found.kind == Kind::Run => (path, found.clone()),
             Ok(_) => return Response::refusal(NOT_FOUND, "it is a sweep; its runs are listed apart"),
@@ -105,7 +82,7 @@ impl Site {
     }
 
     async fn rows(&self, head: &Head) -> Response {
-        let index = self.index().await;
+        let index = self.shared.index().await;
         let path = match Self::named(&index, head, "run") {
             Ok((path, found)) if found.rows => path,
             Ok(_) => return Response::refusal(NOT_FOUND, "it has no rows of statistics"),
@@ -124,7 +101,7 @@ impl Site {
 
     /// Returns a report or a comparison, existing or created now.
     async fn report(&self, head: &Head) -> Response {
-        let index = self.index().await;
+        let index = self.shared.index().await;
         let (path, found) = match Self::named(&index, head, "run") {
             Ok(named) => named,
             Err(refusal) => return refusal,
@@ -137,9 +114,7 @@ impl Site {
             return self.lies(joined(&path, REPORT)).await;
         }
         if index.busy() {
-            let why = "A run below this folder is in progress, so no report is made now: it would take processor time from it. Reload \
-                       this page when the run has ended.";
-            return said("503 Service Unavailable", why);
+            return not_made(BUSY);
         }
         if let Some(why) = self.obstacle(&path, baseline.as_ref().map(|(path, _)| path.as_str())).await {
             return said(NOT_FOUND, &format!("No report is made of a folder {why}. Make it by pktgen report."));
@@ -149,9 +124,9 @@ impl Site {
             (path, edition)
         };
         let wanted = Wanted { run: edition(path), baseline: baseline.map(|(path, _)| edition(path)) };
-        match self.workshop.page(&self.root, wanted).await {
+        match self.workshop.page(&self.root, &self.shared, wanted).await {
             Ok(file) => file_or_error(file),
-            Err(why) => said("503 Service Unavailable", &format!("There is no report: {why}")),
+            Err(why) => not_made(&why),
         }
     }
 
@@ -164,7 +139,7 @@ impl Site {
 
     /// Returns another page in the folder.
     async fn page(&self, head: &Head) -> Response {
-        let index = self.index().await;
+        let index = self.shared.index().await;
         match head.parameter("file").filter(|file| index.pages.iter().any(|page| page == file)) {
             Some(file) => self.lies(file.to_owned()).await,
             None => Response::refusal(NOT_FOUND, "there is no such page"),
@@ -187,6 +162,11 @@ impl Site {
 
 fn file_or_error(file: std::fs::File) -> Response {
     Response::file(file).unwrap_or_else(|why| Response::refusal(NOT_FOUND, &why.to_string()))
+}
+
+/// Returns a page that states why a report was not made.
+fn not_made(why: &str) -> Response {
+    said("503 Service Unavailable", &format!("There is no report: {why}"))
 }
 
 /// Returns a page with a sentence.
