@@ -103,6 +103,27 @@ def test_a_folder_names_the_only_run_in_progress_below_it() -> None:
         pktgen.Control("all")
 
 
+def test_a_reply_to_an_interrupted_command_is_not_that_of_the_next(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Interrupted:
+        def readline(self) -> str:
+            raise KeyboardInterrupt
+
+    with socket.socket(socket.AF_UNIX) as listening:
+        listening.bind("late.sock")
+        listening.listen()
+        with pktgen.Control("late.sock") as control:
+            run, _ = listening.accept()
+            with monkeypatch.context() as patch:
+                patch.setattr(control, "_lines", Interrupted())
+                with pytest.raises(KeyboardInterrupt):
+                    control.pause()
+            with run:
+                for number, applied in [(1, 5), (2, 9)]:
+                    reply = {"v": 1, "id": number, "ok": True, "applied_ps": applied}
+                    run.sendall((json.dumps(reply) + "\n").encode())
+                assert control.resume() == 9
+
+
 def test_the_reason_of_a_run_that_refuses_a_client_is_read() -> None:
     with socket.socket(socket.AF_UNIX) as listening:
         listening.bind("full.sock")

@@ -133,19 +133,27 @@ class Control:
 
     def _talk(self, stream: socket.socket, lines: Any, cmd: str, args: dict[str, float]) -> dict[str, Any]:
         self._number += 1
-        request = {"v": VERSION, "id": self._number, "cmd": cmd, "args": args}
+        number = self._number
+        request = {"v": VERSION, "id": number, "cmd": cmd, "args": args}
         try:
             # A run that refuses a client says why and closes the connection without reading.
             with suppress(BrokenPipeError, ConnectionResetError):
                 stream.sendall((json.dumps(request) + "\n").encode())
-            line = lines.readline()
+            reply = self._reply(lines)
+            # Replies to earlier commands whose caller was interrupted; a refusal of the client has no number.
+            while reply.get("id") in range(1, number):
+                reply = self._reply(lines)
         except OSError as why:
             raise HostError(f"{self._path}: the run does not answer: {why}; the command may still take effect", 3) from why
+        if not reply["ok"]:
+            raise PktgenError(f"{cmd}: {reply['error']}", 1)
+        return reply
+
+    def _reply(self, lines: Any) -> dict[str, Any]:
+        line = lines.readline()
         if not line:
             raise HostError(f"{self._path}: the run closed the connection; has it ended?", 3)
         reply: dict[str, Any] = json.loads(line)
-        if not reply["ok"]:
-            raise PktgenError(f"{cmd}: {reply['error']}", 1)
         return reply
 
 
