@@ -7,6 +7,7 @@ import subprocess
 import tomllib
 import warnings
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import polars as pl
@@ -358,6 +359,26 @@ def test_progress_is_read_from_the_folder(small: pktgen.Sweep, capsys: pytest.Ca
     silent.tick()
     silent.end()
     assert capsys.readouterr().err == "\r\x1b[K", "what was shown is taken away, and no terminal shows nothing"
+
+
+def test_progress_of_many_runs_takes_little_time(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    now, reads = 0.0, 0
+
+    def read(path: Path) -> dict[str, Any]:
+        nonlocal now, reads
+        if path.name == "sweep.json":
+            return {"runs": [{"dir": str(i)} for i in range(5000)]}
+        now, reads = now + 20e-6, reads + 1
+        return {"state": "running"}
+
+    monkeypatch.setattr(_progress, "time", SimpleNamespace(monotonic=lambda: now))
+    monkeypatch.setattr(_progress, "_read", read)
+    bar = _progress.Progress(Path("many"), True)
+    for _ in range(600):
+        now += 0.1
+        bar.tick()
+    assert 0 < reads * 20e-6 < 0.03 * now
+    assert "many: 0 of 5000 runs, 30 s" in capsys.readouterr().err
 
 
 def test_an_interrupt_ends_the_tool() -> None:

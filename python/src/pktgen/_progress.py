@@ -12,6 +12,8 @@ from typing import Any
 
 # A run that is shorter shows nothing.
 PATIENCE = 0.5
+# Largest share of the time for counting runs: a run in real time may need the same cores.
+SHARE = 0.02
 
 
 class Progress:
@@ -22,6 +24,8 @@ class Progress:
         self._begin = time.monotonic()
         self._waiting: list[Path] | None = None
         self._total = 0
+        self._counted = ""
+        self._next = 0.0
         self._show = _display(shown)
         self._last = ""
 
@@ -30,7 +34,12 @@ class Progress:
         seconds = time.monotonic() - self._begin
         if self._show is None or seconds < PATIENCE:
             return
-        text = f"{self._folder.name}: {self._count()}{int(seconds)} s"
+        if time.monotonic() >= self._next:
+            begin = time.monotonic()
+            self._counted = self._count()
+            end = time.monotonic()
+            self._next = end + (end - begin) / SHARE
+        text = f"{self._folder.name}: {self._counted}{int(seconds)} s"
         if text != self._last:
             self._last = text
             self._show(text)
