@@ -59,6 +59,20 @@ def test_a_sweep_whose_plan_was_changed_is_refused(copy: Path) -> None:
         pktgen.open(copy)
 
 
+@pytest.mark.filterwarnings("ignore::pktgen.PktgenWarning")
+@pytest.mark.parametrize("verify", [True, False])
+@pytest.mark.parametrize("text", [b"", b"{", b"[]", b"\xff"])
+def test_a_torn_file_is_named(copy: Path, text: bytes, verify: bool) -> None:
+    run = pktgen.open(copy, verify).runs[0]
+    (run.path / "manifest.json").write_bytes(text)
+    for use in (lambda: run.manifest, lambda: pktgen.open(run.path, verify)):
+        with pytest.raises(pktgen.PktgenError, match="manifest.json: it is no JSON"):
+            use()
+    (copy / "sweep.json").write_bytes(text)
+    with pytest.raises(pktgen.PktgenError, match="sweep.json: it is no JSON"):
+        pktgen.open(copy, verify)
+
+
 def test_a_run_that_has_ended_since_is_read_again(copy: Path) -> None:
     run = pktgen.open(copy).runs[0]
     path = run.path / "manifest.json"

@@ -73,7 +73,7 @@ class Run:
         if self._manifest is None or self._manifest.get("state") == "running":
             text = _read(self.path / "manifest.json")
             self._check(text)
-            found: dict[str, Any] = json.loads(text)
+            found = _parsed(self.path / "manifest.json", text)
             keys.check_version(self.path / "manifest.json", "manifest", found.get("version"))
             self._manifest = found
         return self._manifest
@@ -232,7 +232,7 @@ class Sweep:
     def _plan(self) -> dict[str, Any]:
         if (self.path / "sweep.json").is_file():
             text = _read(self.path / "sweep.json")
-            found: dict[str, Any] = json.loads(text)
+            found = _parsed(self.path / "sweep.json", text)
             keys.check_version(self.path / "sweep.json", "sweep", found.get("version"))
             # Older versions wrote no digests, nor does a sweep list manifests before it ends.
             ended = any("manifest" in run for run in found["runs"])
@@ -241,7 +241,7 @@ class Sweep:
             return found
         if not (self.path / "manifest.json").is_file():
             raise UsageError(f"{self.path}: neither a sweep (sweep.json) nor a run dir (manifest.json)", 2)
-        run = json.loads(_read(self.path / "manifest.json"))
+        run = _parsed(self.path / "manifest.json", _read(self.path / "manifest.json"))
         keys.check_version(self.path / "manifest.json", "manifest", run.get("version"))
         own = run["labels"]
         row = {"dir": ".", "labels": own, "seed": run["seed"]}
@@ -546,6 +546,17 @@ def _read(path: Path) -> bytes:
     with _opened(path) as file:
         content: bytes = file.read()
     return content
+
+
+def _parsed(path: Path, text: bytes) -> dict[str, Any]:
+    """The JSON object in a file; an error if that is damaged."""
+    try:
+        found = json.loads(text)
+    except ValueError as error:
+        raise PktgenError(f"{path}: it is no JSON: {error}; restore it") from error
+    if not isinstance(found, dict):
+        raise PktgenError(f"{path}: it is no JSON object; restore it")
+    return found
 
 
 def _sealed(path: Path, text: bytes) -> bool:
