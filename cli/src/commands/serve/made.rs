@@ -198,7 +198,7 @@ mod tests {
     }
 
     #[test]
-    fn requests_that_wait_or_are_refused_displace_no_page() {
+    fn no_page_is_displaced_by_a_refused_request_or_while_it_is_created() {
         let folder = tempfile::tempdir().expect("a temporary folder");
         let at = |i: usize| folder.path().join(i.to_string());
         let workshop = Workshop::new(Arc::default());
