@@ -174,15 +174,27 @@ fn what_does_not_fit_is_refused_with_value_limit_source_and_remedy() {
     refuses(&words, &set, &["--aom", "capture.records", "not \"none\""]);
 }
 
-/// Tables of one device with all workers of a network of several would be those of none.
+/// The refusal of a network of several devices.
+const SEVERAL: [&str; 3] = ["a profile is of one device", "network has 3", "engines = 1"];
+
+/// Tables and limits of one device with all workers of a network of several would be those of none.
 #[test]
 fn networks_of_several_devices_are_refused() {
     let wires = config("wires/trio-ml.toml");
     for command in ["check", "plan"] {
         let words = ["device", command, "mx480-trio-ml", &wires];
         prints(&words, &["topology.engines=1"]);
-        refuses(&words, &["topology.engines=2"], &["a profile is of one device", "network has 3", "engines = 1"]);
+        refuses(&words, &["topology.engines=2"], &SEVERAL);
     }
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let out = folder.path().join("never").display().to_string();
+    let replay = ["replay", &wires, "--out", &out];
+    let several = ["topology.engines=2", "target.profile=mx480-trio-ml", "transport.kind=virtual"];
+    refuses(&replay, &several, &SEVERAL);
+    refuses(&[&replay[..], &["--dry-run"]].concat(), &several, &SEVERAL);
+    let external = [&several[..], &["target.kind=external"]].concat();
+    refuses(&[&replay[..], &["--dry-run"]].concat(), &external, &SEVERAL);
+    assert!(!Path::new(&out).exists(), "nothing is written");
 }
 
 /// Advice for smaller frames is of the experiment's own workers, and names acknowledgements only where they are the longest, with the

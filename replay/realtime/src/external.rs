@@ -127,15 +127,19 @@ impl Plan {
         }
     }
 
-    /// Returns the requirements including the place of every hot parameter, which may be many. Refuses networks of several devices: a
-    /// profile is of one, and so are the tables that are planned with it.
-    pub fn asks_all(&self, experiment: &str) -> Result<device::Facts> {
-        if let Err(devices) = self.parts.topology.only_device() {
-            return Err(Error::config(format!(
+    /// Refuses networks of several devices: a profile is of one, and so are the tables that are planned with it.
+    fn check_single_device(&self) -> Result<()> {
+        self.parts.topology.only_device().map(drop).map_err(|devices| {
+            Error::config(format!(
                 "topology: a profile is of one device, and this network has {devices}; use topology.kind = \"bottleneck\", \"star\" \
                  without standby, or \"rack\" with engines = 1"
-            )));
-        }
+            ))
+        })
+    }
+
+    /// Returns the requirements including the place of every hot parameter, which may be many. Refuses networks of several devices.
+    pub fn asks_all(&self, experiment: &str) -> Result<device::Facts> {
+        self.check_single_device()?;
         let mut facts = self.asks(experiment);
         if let Some(place) = &self.parts.declared.sparse {
             let of = |job| {
@@ -155,6 +159,9 @@ impl Plan {
 
     /// Checks the plan against the hardware that it names.
     pub(crate) fn fit_hardware(self) -> Result<Self> {
+        if self.spec.hardware.is_some() {
+            self.check_single_device()?;
+        }
         if self.parts.facts.protocol.whole {
             return Ok(self);
         }
