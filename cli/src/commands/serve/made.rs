@@ -40,7 +40,7 @@ type Page = Arc<OnceCell<PathBuf>>;
 
 /// Creates pages and keeps them.
 pub(super) struct Workshop {
-    /// The folder of pages, once it exists; removed with the server.
+    /// The folder of pages, once it was created; removed with the server.
     folder: Mutex<Option<TempDir>>,
     pages: Mutex<VecDeque<(Wanted, Page)>>,
     turn: Semaphore,
@@ -61,13 +61,13 @@ impl Workshop {
         }
     }
 
+    /// Returns the folder of pages. Temporary folders are cleaned: it is created again if it is gone.
     fn folder(&self) -> Result<PathBuf> {
         let mut folder = self.folder.lock().unwrap_or_else(PoisonError::into_inner);
-        let folder = match &mut *folder {
-            Some(folder) => folder,
-            none => none.insert(own_folder()?),
-        };
-        Ok(folder.path().to_owned())
+        if let Some(existing) = folder.as_ref().filter(|folder| folder.path().is_dir()) {
+            return Ok(existing.path().to_owned());
+        }
+        Ok(folder.insert(own_folder()?).path().to_owned())
     }
 
     /// Returns the page, creating it if necessary. Errors explain why there is none.
@@ -83,9 +83,12 @@ impl Workshop {
     }
 
     /// Returns the entry of a page, and of one that does not exist yet the place of a request that waits for it. A
-    /// refused request changes nothing.
+    /// refused request displaces no page.
     fn kept(&self, wanted: &Wanted) -> std::result::Result<(Page, Option<Waits<'_>>), String> {
         let mut pages = self.pages.lock().unwrap_or_else(PoisonError::into_inner);
+        // The file of a page may be gone, as the folder may.
+        let gone = |page: &Page| page.get().is_some_and(|path| !path.is_file());
+        pages.retain(|(known, page)| known != wanted || !gone(page));
         let known = pages.iter().find(|(known, _)| known == wanted).map(|(_, page)| page.clone());
         if let Some(page) = known.as_ref().filter(|page| page.initialized()) {
             return Ok((page.clone(), None));
@@ -220,6 +223,21 @@ mod tests {
         assert!(workshop.kept(&wanted("5")).is_ok_and(|(_, waits)| waits.is_none()));
         drop((slow, waits, same));
         assert!(workshop.kept(&wanted("other")).is_ok());
+    }
+
+    #[test]
+    fn pages_whose_files_are_gone_are_created_again() {
+        let workshop = Workshop::new(Arc::default());
+        let folder = workshop.folder().expect("a folder");
+        let (page, waits) = workshop.kept(&wanted("run")).expect("the first");
+        fs::write(folder.join("0.html"), "").expect("writable");
+        page.set(folder.join("0.html")).expect("a new page");
+        drop((page, waits));
+        assert!(workshop.kept(&wanted("run")).is_ok_and(|(page, _)| page.initialized()));
+        assert_eq!(workshop.folder().expect("a folder"), folder);
+        fs::remove_dir_all(&folder).expect("it is there");
+        assert!(workshop.kept(&wanted("run")).is_ok_and(|(page, waits)| !page.initialized() && waits.is_some()));
+        assert!(workshop.folder().expect("another folder").is_dir());
     }
 
     #[test]
