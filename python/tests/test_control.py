@@ -136,3 +136,17 @@ def test_the_reason_of_a_run_that_refuses_a_client_is_read() -> None:
                 control.status()
             with pytest.raises(pktgen.HostError, match="closed the connection"):
                 control.status()
+
+
+def test_a_refused_follower_closes_its_connection(monkeypatch: pytest.MonkeyPatch) -> None:
+    with socket.socket(socket.AF_UNIX) as listening:
+        listening.bind("full.sock")
+        listening.listen()
+        with pktgen.Control("full.sock") as control, listening.accept()[0]:
+            stream = control._connect()
+            monkeypatch.setattr(control, "_connect", lambda: stream)
+            with listening.accept()[0] as refusing:
+                refusing.sendall(b'{"ok":false,"error":"16 clients are connected; close one"}\n')
+            with pytest.raises(pktgen.PktgenError, match="events: 16 clients are connected"):
+                control.events()
+            assert stream.fileno() == -1

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import socket
 from collections.abc import Iterator
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
@@ -101,13 +101,16 @@ class Control:
 
     def events(self) -> Iterator[ControlEvent]:
         """What happens from now on, over a connection of its own; ends with the process of the run."""
-        stream = self._connect()
-        lines = stream.makefile("r", encoding="utf-8")
-        self._talk(stream, lines, "events", {})
-        stream.settimeout(None)
+        # Closed if the run refuses.
+        with ExitStack() as opened:
+            stream = opened.enter_context(self._connect())
+            lines = opened.enter_context(stream.makefile("r", encoding="utf-8"))
+            self._talk(stream, lines, "events", {})
+            stream.settimeout(None)
+            kept = opened.pop_all()
 
         def follow() -> Iterator[ControlEvent]:
-            with stream, lines:
+            with kept:
                 for line in lines:
                     found = json.loads(line)
                     yield ControlEvent(found["event"], found["applied_ps"], _state(found["state"]))
