@@ -279,6 +279,23 @@ def test_runs_that_begin_after_a_sweep_was_opened_have_their_labels(copy: Path, 
     assert rows.equals(small.stream("sent").collect()) and rows.height == sweep.query("SELECT COUNT(*) AS n FROM sent")["n"].item()
 
 
+def test_a_run_is_found_without_a_look_at_the_others(small: pktgen.Sweep, monkeypatch: pytest.MonkeyPatch) -> None:
+    sweep, runs, began = pktgen.open(small.path), small.runs, pktgen.Run._began
+    looked: list[str] = []
+
+    def look(run: pktgen.Run) -> bool:
+        looked.append(run.name)
+        return began(run)
+
+    monkeypatch.setattr(pktgen.Run, "_began", look)
+    for run in runs:
+        assert sweep.run(variant=str(run.variant), seed=run.seed).path == run.path
+    assert looked == [run.name for run in runs]
+    assert [run.name for run in sweep.select(seed=1.0)] == [run.name for run in runs if run.seed == 1]
+    with pytest.raises(pktgen.UsageError, match="^0 runs of "):
+        sweep.run(variant=["Olaf"])  # type: ignore[arg-type]
+
+
 def test_metrics_of_runs_that_the_opened_plan_lacks_are_refused(copy: Path) -> None:
     sweep = pktgen.open(copy)
     lost = sweep._planned.pop()

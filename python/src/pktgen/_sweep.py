@@ -216,6 +216,8 @@ class Sweep:
         if "own" in plan:
             self.axes = {axis: [label] for axis, label in self._labels(plan["own"]).items()}
         self._planned = [self._run(row) for row in plan["runs"]]
+        # By axes: the planned runs by their values.
+        self._indexes: dict[tuple[str, ...], dict[tuple[Any, ...], list[Run]]] = {}
         if report is not None:
             self._report = report
 
@@ -263,7 +265,21 @@ class Sweep:
     def select(self, **labels: Label) -> list[Run]:
         """Runs with these labels: `variant`, `seed`, an axis with `__` for dots, or the last part of its name."""
         wanted = {self._axis(word): value for word, value in labels.items()}
-        return [run for run in self.runs if all({**run.labels, "seed": run.seed}.get(axis) == value for axis, value in wanted.items())]
+        index = self._indexed(tuple(wanted))
+        # What cannot be hashed is no label.
+        with suppress(TypeError):
+            return [run for run in index.get(tuple(wanted.values()), []) if run._began()]
+        return []
+
+    def _indexed(self, axes: tuple[str, ...]) -> dict[tuple[Any, ...], list[Run]]:
+        """The planned runs by their values on these axes."""
+        if axes not in self._indexes:
+            index: dict[tuple[Any, ...], list[Run]] = {}
+            for run in self._planned:
+                own = {**run.labels, "seed": run.seed}
+                index.setdefault(tuple(own.get(axis) for axis in axes), []).append(run)
+            self._indexes[axes] = index
+        return self._indexes[axes]
 
     def run(self, **labels: Label) -> Run:
         """The one run with these labels; an error if several or none have them."""
