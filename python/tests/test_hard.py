@@ -527,6 +527,14 @@ def test_names_with_spaces_and_brackets() -> None:
     assert (odd / "c d.html").exists()
 
 
+def test_names_that_are_not_utf_8(small: pktgen.Sweep) -> None:
+    sweep = pktgen.open(shutil.copytree(small.path, os.fsdecode(b"odd\xff")))
+    assert sweep.metrics("loss").equals(small.metrics("loss"))
+    assert sweep.runs[0].metrics("loss").equals(small.runs[0].metrics("loss"))
+    with pytest.raises(pktgen.UsageError, match="odd\ufffd/.*whose path is not UTF-8; rename the folder"):
+        sweep.stream("sent")
+
+
 def test_a_run_that_is_opened_alone_has_the_columns_of_its_sweep() -> None:
     axes = {"workload.worker_sigma": [0.5, 1], "topology.rate": ["20Gbps"]}
     sweep = pktgen.run(OLAF, **SMALL | {"seeds": 1, "axes": axes})

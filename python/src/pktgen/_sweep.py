@@ -127,6 +127,10 @@ class Run:
         if wanted not in files:
             there = ", ".join(file.removesuffix(".parquet") for file in sorted(files) if file.endswith(".parquet"))
             raise UsageError(f"{self.name} has no stream {name}; there are: {there or 'none'} (docs/records.md says what records them)", 2)
+        try:
+            str(self.path).encode()
+        except UnicodeEncodeError as error:
+            raise UsageError(f"{_printed(self.path)}: polars reads no file whose path is not UTF-8; rename the folder", 2) from error
         if files[wanted]:
             self._verify_file(wanted, files[wanted]["sha256"])
         # Other programs that rewrite a table may omit its version.
@@ -490,7 +494,7 @@ def _metrics(path: Path, planned: list[Run], patterns: tuple[str, ...], verify: 
     table = table.with_columns(pl.col("run").str.strip_prefix("./"))
     # Lines of a single run do not name it.
     one = len(began) == 1 and table["run"].null_count() == table.height
-    named = {None: began[0]} if one else {str(run.path): run for run in planned}
+    named = {None: began[0]} if one else {_printed(run.path): run for run in planned}
     own = pl.concat([pl.select(pl.lit(name, pl.String).alias("run"), *_columns(run)) for name, run in named.items()])
     labels = [column for column in own.columns if column != "run"]
     # A metric's label with the name of an axis repeats the axis of its run.
@@ -516,6 +520,11 @@ def _check_repeated(table: pl.DataFrame, own: pl.DataFrame, labels: list[str]) -
         if others.height > 0:
             name = others["metric"][0]
             raise UsageError(f'metric {name}: its label "{label}" has the name of an axis, and other values; give the column another name', 2)
+
+
+def _printed(path: Path) -> str:
+    """A path as the tool prints it, with replacements for what is not UTF-8."""
+    return os.fsencode(path).decode(errors="replace")
 
 
 def _columns(run: Run) -> list[pl.Expr]:
