@@ -214,6 +214,35 @@ fn what_is_lost_leaves_sums_open_or_partial_and_the_balance_closes() {
     }
 }
 
+/// A chain of switches, each with a worker; the first has two. The first and the last worker are in time, at either end.
+#[test]
+fn incomplete_sums_are_in_time_at_the_levels_above() {
+    for switches in 1..=5usize {
+        let workers = switches + 1;
+        let list = |range: std::ops::Range<usize>, item: &dyn Fn(usize) -> String| {
+            range.map(|i| format!("\"{}\"", item(i))).collect::<Vec<_>>().join(", ")
+        };
+        let rate = |worker: usize| if (1..switches).contains(&worker) { "1Mbps" } else { "100Gbps" };
+        let cable = |worker: usize| format!("h{worker} s{} {}", worker.saturating_sub(1), rate(worker));
+        let above = |i: usize| if i + 1 == switches { "ps".to_owned() } else { format!("s{}", i + 1) };
+        let text = format!(
+            "[workload]\nclusters = 1\nworkers_per_cluster = {workers}\nupdates = 1\nbytes = \"256B\"\n\
+             [schedule]\nkind = \"constant\"\nperiod = \"1ms\"\nphase = \"zero\"\n\
+             [topology]\nkind = \"custom\"\nhosts = [{}]\ndevices = [{}]\nlinks = [{}, {}]\n\
+             [target]\nprogram = \"reduce\"\nslots = 4096\ntimeout = \"10us\"\n",
+            list(0..workers, &|worker| format!("h{worker} {worker}")),
+            list(0..switches, &|i| format!("s{i}")),
+            list(0..workers, &cable),
+            list(0..switches, &|i| format!("s{i} {} 100Gbps", above(i))),
+        );
+        let mut outcome = simulate(Document::parse(&text, "x.toml").unwrap());
+        let balance = sound(&mut outcome);
+        assert_eq!((balance.delivered_merged, balance.in_flight), (2, 0), "{switches}: {balance:?}");
+        let late = balance.dropped.get("late").copied().unwrap_or_default();
+        assert_eq!(late, switches as u64 - 1, "{switches}: the workers behind slow links alone");
+    }
+}
+
 #[test]
 fn copies_of_dropped_parts_have_no_rows() {
     let rest = "slots = 4096\nopen_messages = 1\n[endpoint]\nallreduce = true\n[transport]\nfault_duplicate = 0.1\n\

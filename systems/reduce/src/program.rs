@@ -43,7 +43,7 @@ settings! {
     struct Settings {
         /// Maximum number of open messages per cluster at an aggregator.
         open_messages: u32 = 1024 in 1..=1 << 20;
-        /// Timeout after which an incomplete sum is sent; none if not set.
+        /// Timeout after which an incomplete sum is sent, at each further level twice as long; none if not set.
         timeout: Option<Span> in above(Span::from_ps(0));
         /// Devices that aggregate, if there is no plan.
         aggregators: Option<DeviceNames>;
@@ -79,6 +79,12 @@ impl ProgramKind for ReduceKind {
 /// Number of deadlines up to which those of closed messages are kept.
 const DEADLINES_KEPT: usize = 128;
 
+/// Returns the timeout of a device at which updates wait for the `levels`-th time. It is longer than those of all levels below together, so
+/// that their incomplete sums are in time.
+fn timeout_of(timeout: Time, levels: u32) -> Time {
+    timeout.saturating_mul(1 << levels.saturating_sub(1).min(62))
+}
+
 /// The deadline of a message, its cluster and its number.
 type Deadline = (Time, u16, u32);
 
@@ -113,11 +119,12 @@ impl Reduce {
         // The aggregators were read with the network.
         let Settings { open_messages, timeout, .. } = Settings::read(section)?;
         let head = Template::new((device_ip(place.node), WORKER_PORT), (SERVER_IP, PORT), 64);
+        let flows = place.flows.clone().unwrap_or_default();
         Ok(Reduce {
-            flows: place.flows.clone().unwrap_or_default(),
             gathers: vec![None; place.workers.clusters_ever()],
             room: open_messages,
-            timeout: timeout.map(Span::ps),
+            timeout: timeout.map(|timeout| timeout_of(timeout.ps(), flows.levels())),
+            flows,
             deadlines: VecDeque::new(),
             head,
             open: 0,

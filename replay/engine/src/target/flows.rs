@@ -96,6 +96,7 @@ pub struct NodeFlows {
     members: Vec<Vec<u32>>,
     /// The output port of what the node emits.
     output: Option<u16>,
+    levels: u32,
 }
 
 impl NodeFlows {
@@ -137,6 +138,11 @@ impl NodeFlows {
     /// Returns the output port of what the node emits.
     pub fn output(&self) -> u16 {
         self.output.unwrap_or(NO_PORT)
+    }
+
+    /// Returns the largest number of nodes at which an update waits until it has left this one.
+    pub fn levels(&self) -> u32 {
+        self.levels
     }
 }
 
@@ -192,6 +198,12 @@ impl Flows {
                 drafts[node].known.output = Some(port(*first, *second));
             }
         }
+        // With one input for each cluster there is nothing to wait for.
+        let waits = |node: usize| drafts[node].known.members.iter().any(|members| members.len() > 1);
+        let levels = levels(&plan, waits);
+        for (draft, levels) in drafts.iter_mut().zip(levels) {
+            draft.known.levels = levels;
+        }
         let finish = |Draft { up, down, taken, known }: Draft| {
             Arc::new(NodeFlows { up: up.table(), down: down.table(), taken: taken.table(), ..known })
         };
@@ -218,6 +230,30 @@ impl Flows {
     pub fn link(&self, index: u32) -> Option<(usize, bool)> {
         self.links.get(index as usize).copied().flatten().map(|(link, back)| (link as usize, back))
     }
+}
+
+/// Returns, for each node, the largest number of nodes at which an update waits until it has left the node.
+fn levels(plan: &Plan, waits: impl Fn(usize) -> bool) -> Vec<u32> {
+    let mut next = vec![None; plan.nodes.len()];
+    for flow in &plan.flows {
+        if let FlowSource::Aggregator(node) = flow.source {
+            next[node] = flow.path.last().copied();
+        }
+    }
+    let mut levels: Vec<Option<u32>> = vec![None; plan.nodes.len()];
+    for flow in plan.flows.iter().filter(|flow| matches!(flow.source, FlowSource::Worker(_))) {
+        let (mut at, mut level) = (flow.path.last().copied(), 0);
+        while let Some(node) = at {
+            level += u32::from(waits(node));
+            // An earlier flow waited as often.
+            if levels[node].is_some_and(|known| known >= level) {
+                break;
+            }
+            levels[node] = Some(level);
+            at = next[node];
+        }
+    }
+    levels.into_iter().map(Option::unwrap_or_default).collect()
 }
 
 fn address(source: FlowSource) -> Ip {
@@ -264,5 +300,29 @@ mod tests {
         let of = |cable: u32| [flows.link(2 * cable), flows.link(2 * cable + 1)];
         assert_eq!([0, 1, 3].map(of), [0, 1, 2].map(|link| [Some((link, false)), Some((link, true))]));
         assert_eq!(of(2), [None; 2]);
+    }
+
+    #[test]
+    fn levels_are_the_nodes_that_wait_for_parts() {
+        let mut topology = Topology::default();
+        let hosts = [("h0", vec![0, 1]), ("h1", vec![2]), ("h2", vec![3])];
+        let hosts = hosts.map(|(name, workers)| topology.add(name, Role::Host(workers)));
+        let [lower, alone, between, upper] = ["s0", "s1", "s2", "s3"].map(|name| topology.add(name, Role::Device));
+        let server = topology.add("ps", Role::Server);
+        let rate = Rate::from_bps(1);
+        let cables = [(lower, between), (alone, upper), (between, upper), (upper, server)];
+        for (a, b) in [(hosts[0], lower), (hosts[1], alone), (hosts[2], upper)].into_iter().chain(cables) {
+            topology.connect(a, b, rate, rate, 0, Size::default());
+        }
+        let routes = topology.routes();
+        let ports: Vec<u16> = (0..8).map(|node| routes.port(node, server)).collect();
+        let plan = Arc::new(Plan::of_network(&topology, &ports, None, |_| true).unwrap());
+        let levels = |cluster_of: &[u16]| {
+            let flows = Flows::new(plan.clone(), &topology, cluster_of);
+            [lower, alone, between, upper].map(|node| flows.at(node).levels())
+        };
+        assert_eq!(levels(&[0; 4]), [1, 0, 1, 2]);
+        // Workers of different clusters do not wait for each other.
+        assert_eq!(levels(&[0, 1, 0, 1]), [0, 0, 0, 1]);
     }
 }

@@ -232,6 +232,12 @@ fn partial_sums_leave_after_a_timeout_and_say_so() {
 }
 
 #[test]
+fn timeouts_are_longer_than_those_below_together() {
+    assert_eq!([0, 1, 2, 3, 4].map(|levels| timeout_of(5 * US, levels)), [5, 5, 10, 20, 40].map(|n| n * US));
+    assert_eq!([64, 65, u32::MAX].map(|levels| timeout_of(5 * US, levels)), [Time::MAX; 3]);
+}
+
+#[test]
 fn a_part_of_another_size_does_not_count_as_arrived() {
     let mut rig = Rig::new(&[]);
     let give = |rig: &mut Rig, attempt| {
