@@ -76,7 +76,7 @@ impl Resolver {
         let workers = unseen.workers_of(id);
         if workers.is_empty() || workers.len() != count {
             if unseen.at_server && count == 1 {
-                self.single(id, workers);
+                self.single(id);
             }
             return;
         }
@@ -97,17 +97,35 @@ impl Resolver {
         }
     }
 
-    /// Records that a single packet at a server has delivered itself, came again, or names a transmission that was never sent.
-    fn single(&mut self, id: PacketId, workers: &[u32]) {
+    /// Records that a single packet at a server has delivered itself, came again, or names a transmission that was never sent. If a sum of all
+    /// workers took its transmission, that held another one of its worker that is under way, or else this one, too.
+    fn single(&mut self, id: PacketId) {
         let own = self.packets.number(id.0);
         if let Some(own) = own.filter(|own| self.is_under_way(*own)) {
             return self.deliver_unseen(own, true);
         }
-        let in_sum = || workers.iter().any(|worker| self.has_come(*worker, id.seq(), Fate::DeliveredMerged));
-        match own.is_some_and(|own| self.packets.state(own) == State::Delivered) || in_sum() {
-            true => self.duplicates += 1,
-            false => self.contradictions += 1,
+        let Some(own) = own.filter(|own| self.packets.state(*own) == State::Delivered) else {
+            self.contradictions += 1;
+            return;
+        };
+        if self.packets.fate(own) == Fate::DeliveredAlone || !self.singles.insert(own) {
+            self.duplicates += 1;
+            return;
         }
+        let other = self.transmissions(id.worker(), id.seq()).find(|other| self.is_under_way(*other));
+        if let Some(other) = other {
+            self.exchange(own, other);
+        }
+    }
+
+    /// Records that a sum held `other` in place of `own`, which arrives by itself.
+    fn exchange(&mut self, own: u32, other: u32) {
+        self.settle_one(other, Fate::DeliveredMerged, other);
+        if let Some(ends) = &mut self.ends {
+            ends[other as usize].t_ps = ends[own as usize].t_ps;
+        }
+        self.packets.set_state(other, State::Delivered);
+        self.deliver_unseen(own, true);
     }
 
     fn is_under_way(&self, packet: u32) -> bool {

@@ -34,8 +34,10 @@ impl Resolver {
         if self.family == Family::Results {
             let packet = self.of_block(id, unseen);
             self.fates.received_packet.push(packet.map_or(NOWHERE, |packet| packet as u32));
+            let received = &records.received;
+            let is_same = |row: usize| received.packet[row] == id.0 && received.count[row] == 1;
             if packet.is_some() {
-                self.result(id, count, unseen);
+                self.result(id, count, (0..row).any(is_same), unseen);
             }
             return;
         }
@@ -65,12 +67,12 @@ impl Resolver {
     }
 
     /// Records that a result of all workers of its job has delivered the first open transmission of each, and a single packet at a server
-    /// itself. The first such result may hold packets that arrived by themselves, too.
-    fn result(&mut self, id: PacketId, count: usize, unseen: &Unseen) {
+    /// itself, unless it `came_alone` before. The first such result may hold packets that arrived by themselves, too.
+    fn result(&mut self, id: PacketId, count: usize, came_alone: bool, unseen: &Unseen) {
         let workers = unseen.workers_of(id);
         if workers.is_empty() || workers.len() != count {
             if unseen.at_server && count == 1 {
-                self.single(id, workers);
+                self.single(id, came_alone);
             }
             return;
         }
@@ -91,16 +93,27 @@ impl Resolver {
         }
     }
 
-    /// Records that a single packet at a server has delivered itself, came again, or names a transmission that was never sent.
-    fn single(&mut self, id: PacketId, workers: &[u32]) {
+    /// Records that a single packet at a server has delivered itself, came again, or names a transmission that was never sent. If a sum of all
+    /// workers took its transmission, that held another one of its worker that is under way, or else this one, too.
+    fn single(&mut self, id: PacketId, came_alone: bool) {
         let own = self.index.get(&id.0).map(|own| *own as usize);
         if let Some(own) = own.filter(|own| self.is_under_way(*own)) {
             return self.deliver_unseen(own, true);
         }
-        let in_sum = || workers.iter().any(|worker| self.has_come(*worker, id.seq(), Fate::DeliveredMerged));
-        match own.is_some_and(|own| self.state[own] == State::Delivered) || in_sum() {
-            true => self.fates.duplicates += 1,
-            false => self.fates.contradictions += 1,
+        let Some(own) = own.filter(|own| self.state[*own] == State::Delivered) else {
+            self.fates.contradictions += 1;
+            return;
+        };
+        if came_alone {
+            self.fates.duplicates += 1;
+            return;
+        }
+        let other = self.transmissions(id.worker(), id.seq()).find(|other| self.is_under_way(*other));
+        if let Some(other) = other {
+            // The sum held this one.
+            self.fates.fate[other] = Fate::DeliveredMerged;
+            self.state[other] = State::Delivered;
+            self.deliver_unseen(own, true);
         }
     }
 
@@ -208,6 +221,31 @@ mod tests {
             (fates.balance().delivered_alone, fates.duplicates, fates.contradictions)
         };
         assert_eq!((of(0, 1), of(0, 2), of(1, 1)), ((1, 0, 0), (1, 1, 0), (0, 0, 1)));
+    }
+
+    /// Worker 1 sent twice, and a sum of all came first.
+    #[test]
+    fn single_packets_may_arrive_after_the_sum() {
+        let of = |singles: &[PacketId]| {
+            let mut story = Story::new();
+            (0..4).for_each(|worker| _ = story.sent_seq(worker, 0, 0, Some(0), 0));
+            story.sent_again(1, 0, 1, 1, 0).received_seq(5, 3, 0, 0, 4);
+            singles.iter().for_each(|packet| _ = story.attempt_received(6, *packet, 0, true));
+            let mut manifest = story.manifest();
+            manifest.unseen = Some(pktgen_core::record::Unseen { at_server: true, ..Default::default() });
+            let fates = Fates::resolve_unseen(&story.records, &manifest, Family::Results);
+            (fates.fate[1], fates.fate[4], fates.duplicates, fates.contradictions)
+        };
+        let [first, again, never, other] =
+            [(1, 0), (1, 1), (1, 2), (0, 0)].map(|(worker, attempt)| PacketId::new(worker, 0, attempt));
+        let (alone, merged, open) = (Fate::DeliveredAlone, Fate::DeliveredMerged, Fate::Unaccounted);
+        assert_eq!(of(&[first]), (alone, merged, 0, 0), "the sum held the other one");
+        assert_eq!(of(&[again]), (merged, alone, 0, 0));
+        assert_eq!(of(&[first, again]), (alone, merged, 0, 0));
+        assert_eq!(of(&[again, first]), (merged, alone, 0, 0));
+        assert_eq!(of(&[first, first, again, again]), (alone, merged, 2, 0));
+        assert_eq!(of(&[other, other]), (merged, open, 1, 0));
+        assert_eq!(of(&[never, never]), (merged, open, 0, 2));
     }
 
     #[test]

@@ -178,6 +178,23 @@ impl Results {
         self.chains.end(packet, |member, alone| counts.of(member).count(Fate::Delivered, alone))
     }
 
+    /// Records the arrival of the first transmission under way of a packet's worker and block, and returns it; `None` if none is under way.
+    pub(super) fn deliver_first(&mut self, packet: PacketId, counts: &mut FateCounts) -> Option<PacketId> {
+        let first = self.first_under_way(packet.worker(), packet.seq())?;
+        self.deliver_one(first, counts).then_some(first)
+    }
+
+    /// Returns the members that were just added up.
+    pub(super) fn members(&self) -> &[PacketId] {
+        &self.members
+    }
+
+    /// Returns the first transmission of a block by a worker that is under way.
+    fn first_under_way(&mut self, worker: u32, seq: u32) -> Option<PacketId> {
+        let mut attempts = (0..=u8::MAX).map(|attempt| PacketId::new(worker, seq, attempt));
+        attempts.find(|id| self.chains.group(*id).is_some())
+    }
+
     /// Records a result of these workers from a device without books: the first transmission of each that is under way is in it, and otherwise
     /// one that `came_alone` before. Returns whether it is their sum, if known; `None`, without delivery, if one of them has neither, or none
     /// is under way.
@@ -262,8 +279,7 @@ impl Results {
         self.members.clear();
         let mut under_way = false;
         for worker in workers {
-            let mut attempts = (0..=u8::MAX).map(|attempt| PacketId::new(*worker, seq, attempt));
-            let open = attempts.find(|id| self.chains.group(*id).is_some());
+            let open = self.first_under_way(*worker, seq);
             under_way |= open.is_some();
             let first = PacketId::new(*worker, seq, 0);
             self.members.push(open.or_else(|| came_alone(*worker).then_some(first))?);

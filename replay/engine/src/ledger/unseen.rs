@@ -85,6 +85,8 @@ pub(super) struct BlackBox {
     arrived: HashSet<u64>,
     /// Ids of packets that arrived by themselves at a server, which adds what devices did not.
     singles: HashSet<u64>,
+    /// Ids of further transmissions that results of all workers took.
+    taken: HashSet<u64>,
     /// Updates that arrived: their copies are compared with what was sent.
     delivered: Delivered,
     /// Packets without id that arrived, by worker and digest.
@@ -127,6 +129,7 @@ impl BlackBox {
             moving: moves.flat_map(of_move).collect(),
             arrived: HashSet::new(),
             singles: HashSet::new(),
+            taken: HashSet::new(),
             delivered: Delivered::default(),
             unnamed: HashMap::new(),
             repeated: 0,
@@ -261,11 +264,7 @@ impl BlackBox {
             let right = results.is_sum_of_some(workers, receipt);
             self.sums += u64::from(right.is_none());
             if self.at_server && receipt.count == 1 {
-                let known = self.arrived.contains(&id.0) || self.singles.contains(&packet.0);
-                match results.deliver_one(packet, counts) {
-                    true => _ = self.singles.insert(packet.0),
-                    false => _ = self.again(known, counts),
-                }
+                self.single(results, packet, id, counts);
             }
             return SumOk::of(right);
         }
@@ -275,7 +274,27 @@ impl BlackBox {
             return self.again(known, counts);
         };
         self.arrived.insert(id.0);
+        if self.at_server {
+            self.taken.extend(results.members().iter().filter(|member| member.attempt() > 0).map(|member| member.0));
+        }
         if receipt.judged == SumOk::No { SumOk::No } else { right }
+    }
+
+    /// Records a packet that arrives by itself at a server, of the block whose result has this id. One that arrived by itself before is a copy,
+    /// one that was never sent a stranger. If a result of all workers took its transmission, that held another one of its worker that is under
+    /// way, or else this one, too: packets may overtake each other behind the device.
+    fn single(&mut self, results: &mut Results, packet: PacketId, result: PacketId, counts: &mut FateCounts) {
+        if self.singles.contains(&packet.0) {
+            self.again(true, counts);
+        } else if results.deliver_one(packet, counts) {
+            self.singles.insert(packet.0);
+        } else if self.taken.contains(&packet.0) || packet.attempt() == 0 && self.arrived.contains(&result.0) {
+            self.singles.insert(packet.0);
+            // By worker, both orders have the same counts: one in the result, and one alone.
+            self.taken.extend(results.deliver_first(packet, counts).map(|other| other.0));
+        } else {
+            self.again(false, counts);
+        }
     }
 
     /// Returns the workers of a job.
@@ -569,7 +588,7 @@ mod tests {
         assert_eq!((ledger.strangers(), fates(&mut ledger)), (1, (1, 0, 4)));
     }
 
-    /// A single packet names a transmission: one that was sent, also if it comes again or a sum of all held it, or one that was not.
+    /// A single packet names a transmission: one that was sent, also if it comes again or a sum of all may have held it, or one that was not.
     #[test]
     fn single_packets_at_a_server_name_transmissions_that_were_sent() {
         let workers = Population { cluster_of: vec![0, 0], moves: Vec::new() };
@@ -594,16 +613,31 @@ mod tests {
             let alone = total(&ledger.close()).delivered_alone;
             assert_eq!((alone, ledger.repeated(), ledger.strangers()), wanted, "{packet:?} {has_come}");
         }
-        // A transmission that was under way when a sum of all came.
-        let nothing = Evidence::Nothing { workers: &workers, merges: true, at_server: true };
-        let mut ledger = Ledger::open(2, Subject::Results { content: Box::new(Numbers), exact: false }, nothing);
-        [0, 1].into_iter().for_each(|worker| ledger.sent(id(worker, 0), None, &[]));
-        ledger.sent(again, None, &[]);
-        ledger.received(&whole(id(0, 0), 2, &3i32.to_be_bytes()));
-        for packet in [id(1, 0), again] {
-            assert_eq!(ledger.received(&whole(packet, 1, &2i32.to_be_bytes())), SumOk::Yes);
+        // A sum of all took the first transmission of worker 1 or the second: whichever arrives by itself, the other one was in the sum. Both may
+        // arrive, and come again.
+        let never = PacketId::new(1, 0, 2);
+        for (singles, wanted) in [
+            (&[id(1, 0)][..], (0, 0, 1)),
+            (&[again][..], (0, 0, 1)),
+            (&[id(1, 0), again][..], (0, 0, 1)),
+            (&[again, id(1, 0)][..], (0, 0, 1)),
+            (&[id(1, 0), id(1, 0), again, again][..], (2, 0, 1)),
+            (&[id(0, 0), id(0, 0)][..], (1, 0, 0)),
+            (&[never, never, PacketId::new(0, 0, 1)][..], (0, 3, 0)),
+        ] {
+            let nothing = Evidence::Nothing { workers: &workers, merges: true, at_server: true };
+            let mut ledger = Ledger::open(2, Subject::Results { content: Box::new(Numbers), exact: false }, nothing);
+            [id(0, 0), id(1, 0), again].into_iter().for_each(|packet| ledger.sent(packet, None, &[]));
+            ledger.received(&whole(id(0, 0), 2, &3i32.to_be_bytes()));
+            for packet in singles {
+                let value = packet.worker() as i32 + 1;
+                assert_eq!(ledger.received(&whole(*packet, 1, &value.to_be_bytes())), SumOk::Yes);
+            }
+            let found = (ledger.repeated(), ledger.strangers());
+            let balance = total(&ledger.close());
+            assert_eq!((found.0, found.1, balance.delivered_alone), wanted, "{singles:?}");
+            assert_eq!((balance.delivered_merged, balance.unaccounted), (2, 1 - wanted.2), "{singles:?}");
         }
-        assert_eq!((ledger.repeated(), ledger.strangers(), total(&ledger.close()).delivered_alone), (1, 0, 1));
     }
 
     /// Pushes whose contents do not matter.
