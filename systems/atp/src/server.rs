@@ -125,7 +125,10 @@ impl AtpServer {
         let name = Name::of(header.key);
         let job = self.jobs.get(usize::from(header.app.checked_sub(1)?))?;
         let fits = !header.ack && !header.overflow && header.workers == self.workers && header.seq == name.seq();
-        let own = header.bitmap != 0 && header.bitmap & !self.whole() == 0 && frame.cluster + 1 == header.app;
+        let own = header.bitmap & !self.whole() == 0 && frame.cluster + 1 == header.app;
+        // Its key is that of a contribution that it holds.
+        let holds = |source: u8| header.bitmap.checked_shr(source.into()).is_some_and(|bits| bits & 1 == 1);
+        let own = own && name.key() == header.key && holds(name.source);
         // No worker sends a window or more beyond the complete numbers.
         let near = name.number < job.complete_to.saturating_add(self.window);
         (fits && own && near).then_some((header, name))

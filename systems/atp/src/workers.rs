@@ -203,7 +203,9 @@ impl RoundProtocol for Atp {
     fn parse(&self, layout: &Layout, payload: &[u8]) -> Option<ResultHead> {
         let header = Header::parse(payload).filter(|h| h.ack && !h.overflow && h.workers == self.workers)?;
         let name = Name::of(header.key);
-        let known = name.number / layout.packets() < layout.dense.iterations() && header.seq == name.seq();
+        // The key of a result has no transmission and no source.
+        let is_result = header.key == u64::from(name.number) && header.seq == name.seq();
+        let known = is_result && name.number / layout.packets() < layout.dense.iterations();
         // Jobs count from 1 in headers.
         let job = header.app.checked_sub(1)?;
         known.then_some(ResultHead {
@@ -228,5 +230,38 @@ impl RoundProtocol for Atp {
 
     fn delays(&self) -> &'static str {
         "a worker of the job does not send"
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use pktgen_core::config::Document;
+    use pktgen_core::seed::Seed;
+
+    use super::*;
+    use crate::format::BYTES;
+
+    #[test]
+    fn the_key_of_a_result_is_its_number() {
+        let text = "[workload]\nkind = \"dense\"\nmodel = \"custom\"\nparameters = 2000\nworkers = 2\njobs = 1\niterations = 2\n\
+                    elements = 62\ncompute = \"20us\"\n";
+        let mut document = Document::parse(text, "test").unwrap();
+        let source = pktgen_workload::workload::open(&mut document, Seed(1)).unwrap().source;
+        let layout = Layout::new(dense_of(source.as_ref(), "atp").unwrap(), Scaling::Fixed(1e6), 4);
+        let protocol = Atp { workers: 2, tensor: 2000, places: Vec::new() };
+        let name = Name { number: 3, attempt: 0, source: 0 };
+        let result = Header { workers: 2, app: 1, seq: name.seq(), ack: true, ..Header::default() };
+        for (key, wanted) in [
+            (3, Some(3)),
+            (4, None),
+            (3 | 1 << 32, None),
+            (3 | 1 << 40, None),
+            (3 | 1 << 48, None),
+            (3 | 1 << 63, None),
+        ] {
+            let mut payload = vec![0; BYTES];
+            Header { key, ..result }.emit(&mut payload);
+            assert_eq!(protocol.parse(&layout, &payload).map(|head| head.seq), wanted, "{key:#x}");
+        }
     }
 }

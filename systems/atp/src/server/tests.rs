@@ -205,6 +205,10 @@ fn what_no_worker_can_have_sent_is_refused() {
         ("an answer", Header { ack: true, ..base }),
         ("floats", Header { overflow: true, ..base }),
         ("a number that does not fit the key", Header { seq: 2, ..base }),
+        ("a contribution that is not in it", Header { key: base.key | 1 << 40, ..base }),
+        ("a source beyond all bits", Header { key: base.key | 32 << 40, ..base }),
+        ("a key with bits above its source", Header { key: base.key | 1 << 48, ..base }),
+        ("a key with its highest bit", Header { key: base.key | 1 << 63, ..base }),
         ("a window ahead", far),
     ] {
         let mut bed = Bed::new();
