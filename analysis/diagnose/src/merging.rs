@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use pktgen_core::Result;
-use pktgen_core::record::NO_CLUSTER;
+use pktgen_core::record::{AckCopies, NO_CLUSTER};
 
 use crate::cause::{
     ACKS_LOST, ACKS_TO_SOME, COPIES, DEVICE_DROPS, NOT_MERGED, WORKER_NOT_MERGED, WORKER_UNKNOWN, WRONG_DESTINATION,
@@ -357,6 +357,19 @@ pub(crate) fn unknown_answers(evidence: &Evidence) -> Option<String> {
     })
 }
 
+/// Finds answers of which no copy left the device at any of its ports, unless they were `found` by the counts of both ends. Workers at several
+/// ports count each copy.
+fn lost_at_ports(acks: &AckCopies, found: &[CauseFound]) -> Option<CauseFound> {
+    let known = found.iter().any(|found| found.cause == &ACKS_LOST);
+    // A few may be in the device when a run ends.
+    if known || acks.lost <= (acks.acks / 100).max(5) {
+        return None;
+    }
+    let says = format!("{} answers reached the device, and no copy of {} of them left it", acks.acks, acks.lost);
+    let proof = EvidenceItem::new("manifest.json, acks", says);
+    Some(CauseFound::new(&ACKS_LOST, Certainty::Likely, acks.lost, vec![proof]))
+}
+
 /// Finds answers that did not reach all their workers, or reached some more than once; the captures showed `shown` of them at Ethernet
 /// addresses of no worker.
 pub(crate) fn copies_of_answers(evidence: &Evidence, shown: u64, found: &mut Vec<CauseFound>) {
@@ -378,17 +391,20 @@ pub(crate) fn copies_of_answers(evidence: &Evidence, shown: u64, found: &mut Vec
         return;
     }
     let received = evidence.manifest.counters.acks_received;
-    let lost = acks.acks.saturating_sub(received);
-    let of_lost = (lost * acks.expected.div_ceil(acks.acks)).min(acks.expected);
+    let counted = acks.acks.saturating_sub(received);
+    let (lost, of_counted) = (counted.max(acks.lost), counted * acks.expected.div_ceil(acks.acks));
+    let of_lost = of_counted.max(acks.lost_copies).min(acks.expected);
+    let at_ports = lost_at_ports(&acks, found);
+    found.extend(at_ports);
     let lacks = acks.expected.saturating_sub(acks.seen + acks.elsewhere + of_lost);
     // Copies are not among the transmissions that a cause explains.
     if lacks * 100 > acks.expected {
-        // Workers at several ports count each copy: how many answers were lost as a whole is then not known.
+        // Workers at several ports count each copy: which of them lack the same answers is then not known.
         let counts_copies = received > acks.acks;
         let says = format!(
             "the {} answers {} are for {} workers, and came to {}",
-            acks.acks - lost,
-            if counts_copies { "of the server" } else { "that came" },
+            acks.acks.saturating_sub(lost),
+            if counts_copies && lost == 0 { "of the server" } else { "that came" },
             acks.expected - of_lost,
             acks.seen
         );
@@ -409,7 +425,7 @@ pub(crate) fn copies_of_answers(evidence: &Evidence, shown: u64, found: &mut Vec
 
 #[cfg(test)]
 mod tests {
-    use pktgen_core::record::{AckCopies, Manifest, PacketId, Unseen};
+    use pktgen_core::record::{Manifest, PacketId, Unseen};
 
     use super::*;
     use crate::evidence::manifest;
@@ -512,6 +528,37 @@ mod tests {
         assert_eq!(found(0, true), []);
         assert_eq!(found(3, true), [("copies", Certainty::Certain)]);
         assert_eq!(found(3, false), [("copies", Certainty::Likely)]);
+    }
+
+    /// Three clusters of three workers in a star, of which each counts its copies: the answers of one cluster do not leave the device.
+    #[test]
+    fn answers_that_leave_at_no_port_are_lost() {
+        let found = |seen: u64, lost: u64, lost_copies: u64| {
+            let mut manifest = manifest(&[0, 0, 0, 1, 1, 1, 2, 2, 2]);
+            (manifest.counters.acks_sent, manifest.counters.acks_received) = (300, seen);
+            let acks = AckCopies {
+                acks: 300,
+                expected: 900,
+                seen,
+                lost,
+                lost_copies,
+                group: true,
+                at_device: true,
+                ..AckCopies::default()
+            };
+            manifest.unseen = Some(Unseen { merges: true, acks: Some(acks), ..Unseen::default() });
+            let evidence = Evidence::of(std::path::Path::new(""), manifest);
+            let mut found: Vec<_> = answers(&evidence, LostOnLinks::NONE).into_iter().collect();
+            copies_of_answers(&evidence, 0, &mut found);
+            found.iter().map(|found| (found.cause.code, found.certainty)).collect::<Vec<_>>()
+        };
+        let (lost, to_some) = (("acks_lost", Certainty::Likely), ("acks_to_some", Certainty::Likely));
+        assert_eq!(found(600, 100, 300), [lost]);
+        assert_eq!(found(600, 0, 0), [to_some]);
+        assert_eq!(found(500, 100, 300), [lost, to_some]);
+        assert_eq!(found(0, 300, 900), [lost]);
+        assert_eq!(found(90, 270, 810), [lost], "few copies are fewer than the answers");
+        assert_eq!(found(894, 2, 6), [], "in flight at the end");
     }
 
     #[test]

@@ -132,6 +132,7 @@ pub(crate) struct AcksAtEnds {
     pub(crate) at_device: bool,
     /// In lockstep, unless workers change clusters.
     pub(crate) again: Again,
+    pub(crate) lost: LostAcks,
 }
 
 impl AcksAtEnds {
@@ -147,6 +148,13 @@ impl AcksAtEnds {
 pub(crate) struct Again {
     pub(crate) of_cluster: u64,
     pub(crate) of_worker: u64,
+}
+
+/// Acknowledgements of which no copy left a device, and the copies that were due of these, if each is for all of its cluster.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct LostAcks {
+    pub(crate) acks: u64,
+    pub(crate) copies: u64,
 }
 
 /// Returns whether a frame holds an acknowledgement that its host takes.
@@ -168,6 +176,8 @@ pub(crate) struct AcksThrough {
     /// That left for the group of a cluster, by port and cluster.
     to_group: HashMap<(u16, u16), u64>,
     elsewhere: u64,
+    /// That left for no worker, or at a port that is not its.
+    astray: u64,
 }
 
 /// Acknowledgements of one worker.
@@ -196,6 +206,7 @@ impl AcksThrough {
             of_cluster: vec![0; workers.clusters_ever()],
             to_group: HashMap::new(),
             elsewhere: 0,
+            astray: 0,
         }
     }
 
@@ -229,10 +240,10 @@ impl AcksThrough {
             Receiver::Group(cluster) => *self.to_group.entry((port, cluster)).or_default() += 1,
             Receiver::Worker(worker) => {
                 let own = &mut self.workers[worker as usize];
-                own.came += u64::from(own.port == port);
+                *if own.port == port { &mut own.came } else { &mut self.astray } += 1;
             }
             Receiver::Elsewhere => self.elsewhere += 1,
-            Receiver::Unknown => {}
+            Receiver::Unknown => self.astray += 1,
         }
     }
 
@@ -261,8 +272,37 @@ impl AcksThrough {
                 let own = if of_each { all } else { all.min(to_group + own.sent) };
                 again.of_worker += came.saturating_sub(own);
             }
+            ends.lost = self.lost(&ends);
         }
         (self.sent, ends)
+    }
+
+    /// Returns the acknowledgements of which no copy left: those to a cluster's group are the same at each port, and those to single workers
+    /// others. What left for addresses of others, or for a group beyond what was sent to it, may be one of these.
+    fn lost(&self, ends: &AcksAtEnds) -> LostAcks {
+        let mut clusters = vec![(0u64, 0u64); self.of_cluster.len()];
+        for ((_, cluster), frames) in &self.to_group {
+            if let Some((_, left)) = clusters.get_mut(usize::from(*cluster)) {
+                *left = (*left).max(*frames);
+            }
+        }
+        for (own, of_worker) in self.workers.iter().zip(&ends.due.of) {
+            if let Some((due, left)) = clusters.get_mut(usize::from(own.cluster)) {
+                *due = (*due).max(*of_worker);
+                *left += own.came;
+            }
+        }
+        let beyond: u64 = clusters.iter().map(|(due, left)| left.saturating_sub(*due)).sum();
+        let none_of = |(due, left): &(u64, u64)| due.saturating_sub(*left);
+        let lacking: u64 = clusters.iter().map(none_of).sum();
+        let missing = self.workers.iter().zip(ends.due.of.iter().zip(&ends.seen.of));
+        let copies = missing.map(|(own, (due, seen))| {
+            due.saturating_sub(*seen).min(clusters.get(usize::from(own.cluster)).map_or(0, none_of))
+        });
+        let copies: u64 = copies.sum();
+        let acks = lacking.saturating_sub(beyond + self.elsewhere + self.astray);
+        let share = u128::from(copies) * u128::from(acks) / u128::from(lacking.max(1));
+        LostAcks { acks, copies: share as u64 }
     }
 }
 
@@ -385,6 +425,34 @@ mod tests {
         let ports = [0, 1, 2].map(|port| (port, group(0)));
         assert_eq!(again([0, 1, 2], &[ports; 3].concat()), (0, 0));
         assert_eq!(again([0, 1, 2], &[&[ports; 3].concat()[..], &ports[..1]].concat()), (1, 1));
+    }
+
+    /// Ten acknowledgements to each of two clusters of two workers, each at its port.
+    #[test]
+    fn acknowledgements_of_which_no_copy_leaves_are_lost() {
+        let lost = |to: &[(u16, u32, usize)]| {
+            let mut acks = AcksThrough::of(&Population::regular(2, 2), vec![0, 1, 2, 3]);
+            (0..4).for_each(|worker| acks.note_worker(&update(worker)));
+            for at in 0..20 {
+                acks.count_sent(&frame(worker_ip(0), at % 2));
+            }
+            for (port, to, times) in to {
+                (0..*times).for_each(|_| acks.count_came(*port, &frame(*to, 0)));
+            }
+            let LostAcks { acks, copies } = acks.ends().1.lost;
+            (acks, copies)
+        };
+        let second = [(2, group(1), 10), (3, group(1), 10)];
+        let and_first = |to: &[(u16, u32, usize)]| lost(&[to, &second[..]].concat());
+        assert_eq!((lost(&[]), and_first(&[])), ((20, 40), (10, 20)), "all, and those of a cluster");
+        assert_eq!(and_first(&[(0, group(0), 6), (1, group(0), 6)]), (4, 8));
+        assert_eq!(and_first(&[(0, group(0), 6)]), (4, 8), "the other six come to one of them");
+        assert_eq!(and_first(&[(0, group(0), 10)]), (0, 0), "all to one of them");
+        assert_eq!(and_first(&[(0, worker_ip(0), 5), (1, worker_ip(1), 5)]), (0, 0), "each to one of them");
+        // To the group of the others, to a port of another, and to nobody.
+        assert_eq!(and_first(&second), (0, 0));
+        assert_eq!(and_first(&[(3, worker_ip(0), 10)]), (0, 0));
+        assert_eq!(and_first(&[(0, 0x0102_0304, 10)]), (0, 0));
     }
 
     /// A device is one with groups if it sends all acknowledgements to them.

@@ -63,9 +63,27 @@ pub struct AckCopies {
     /// In lockstep: copies at workers that had this acknowledgement.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub again: u64,
+    /// In lockstep: acknowledgements of which no copy left, unless ports to the same cluster lack different ones.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub lost: u64,
+    /// Expected copies of these.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub lost_copies: u64,
     /// Whether all of this was counted at the device's ports, as in lockstep.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub at_device: bool,
+}
+
+/// Returns the copies of acknowledgements for messages: those expected, seen, and seen with the address of another.
+pub(super) fn copies_told([expected, seen, elsewhere]: [u64; 3], group: bool) -> String {
+    let of_all = if group { " (each is for all workers of its cluster)" } else { "" };
+    match (seen, elsewhere) {
+        (0, 0) => "and none came to a worker that it is for".to_owned(),
+        (_, 0) => format!("workers should have had {expected} copies and had {seen}{of_all}"),
+        _ => format!(
+            "workers should have had {expected} copies and had {seen}{of_all}; {elsewhere} came with the Ethernet address of another"
+        ),
+    }
 }
 
 /// Formats a rate for messages.

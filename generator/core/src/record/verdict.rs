@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use super::counter::is_zero;
 use super::interface::InterfaceCounts;
 use super::lanes::Layout;
-use super::load::{AckCopies, DeviceLoad, mbps};
+use super::load::{AckCopies, DeviceLoad, copies_told, mbps};
 use super::manifest::{Balance, Family, Manifest, RunState};
 use crate::time::{NS, Time};
 
@@ -162,10 +162,9 @@ findings! {
              not go on without workers that are late, or after a longer time; set target.mitigation = false if it is not to";
         /// Acknowledgements that did not come to all workers that they are for.
         AcksMissing = "acks_missing" { acks: u64, expected: u64, seen: u64, elsewhere: u64, group: bool, forwards: bool, #[serde(default, skip_serializing_if = "std::ops::Not::not")] at_device: bool } =>
-            "acknowledgements: {}, workers should have had {expected} copies and had {seen}{}{}; look at the device's {}",
+            "acknowledgements: {}, {}; look at the device's {}",
             if *at_device { format!("{acks} reached the device") } else { format!("the server sent {acks}") },
-            if *group { " (each is for all workers of its cluster)" } else { "" },
-            match elsewhere { 0 => String::new(), n => format!("; {n} came with the Ethernet address of another") },
+            copies_told([*expected, *seen, *elsewhere], *group),
             match (group, forwards) {
                 (true, true) => "multicast groups, if it has any: one that only forwards passes them to one worker",
                 (true, false) => "multicast groups",

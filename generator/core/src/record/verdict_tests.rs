@@ -223,6 +223,9 @@ fn missing_acknowledgements_are_of_those_that_were_counted() {
     let old = r#"{"code":"acks_missing","acks":3,"expected":9,"seen":3,"elsewhere":0,"group":true,"forwards":false}"#;
     let sent = serde_json::from_str::<Note>(old).unwrap();
     assert!(sent.to_string().starts_with("acknowledgements: the server sent 3, workers should have had 9 "), "{sent}");
+    // How many copies each should have had is not known then.
+    let none: Note = serde_json::from_str(&old.replace(r#""seen":3"#, r#""seen":0"#)).unwrap();
+    assert!(none.to_string().starts_with("acknowledgements: the server sent 3, and none came to a worker"), "{none}");
     let Note::AcksMissing { acks, expected, seen, elsewhere, group, forwards, at_device: false } = sent else {
         panic!("{sent:?}")
     };

@@ -90,6 +90,8 @@ impl Declared {
             elsewhere: ends.elsewhere,
             group,
             again: if group { ends.again.of_cluster } else { ends.again.of_worker },
+            lost: if group { ends.lost.acks } else { 0 },
+            lost_copies: if group { ends.lost.copies } else { 0 },
             at_device: ends.at_device,
         })
     }
