@@ -7,8 +7,6 @@ mod table;
 mod tally;
 mod unseen;
 
-use std::collections::HashSet;
-
 use pktgen_core::index::NOWHERE;
 use pktgen_core::record::{Action, Family, Manifest, NO_CLUSTER, PacketId, Reason};
 
@@ -130,8 +128,6 @@ pub(crate) struct Resolver {
     pub(crate) contradictions: u64,
     /// Members of the most recent arrival.
     members: Vec<u32>,
-    /// Packets of sums without books that arrived by themselves, too.
-    singles: HashSet<u32>,
     /// How each packet ended, by number; recorded on request.
     ends: Option<Vec<End>>,
     /// Time of the current event.
@@ -151,7 +147,6 @@ impl Resolver {
             duplicates: 0,
             contradictions,
             members: Vec::new(),
-            singles: HashSet::new(),
             ends: None,
             now: 0,
         }

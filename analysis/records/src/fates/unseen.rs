@@ -98,7 +98,7 @@ impl Resolver {
     }
 
     /// Records that a single packet at a server has delivered itself, came again, or names a transmission that was never sent. If a sum of all
-    /// workers took its transmission, that held another one of its worker that is under way, or else this one, too.
+    /// workers took its transmission, that held another one of its worker that is under way, or else this one is a copy.
     fn single(&mut self, id: PacketId) {
         let own = self.packets.number(id.0);
         if let Some(own) = own.filter(|own| self.is_under_way(*own)) {
@@ -108,13 +108,10 @@ impl Resolver {
             self.contradictions += 1;
             return;
         };
-        if self.packets.fate(own) == Fate::DeliveredAlone || !self.singles.insert(own) {
-            self.duplicates += 1;
-            return;
-        }
         let other = self.transmissions(id.worker(), id.seq()).find(|other| self.is_under_way(*other));
-        if let Some(other) = other {
-            self.exchange(own, other);
+        match other.filter(|_| self.packets.fate(own) == Fate::DeliveredMerged) {
+            Some(other) => self.exchange(own, other),
+            None => self.duplicates += 1,
         }
     }
 

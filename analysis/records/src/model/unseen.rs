@@ -94,7 +94,7 @@ impl Resolver {
     }
 
     /// Records that a single packet at a server has delivered itself, came again, or names a transmission that was never sent. If a sum of all
-    /// workers took its transmission, that held another one of its worker that is under way, or else this one, too.
+    /// workers took its transmission, that held another one of its worker that is under way, or else this one is a copy.
     fn single(&mut self, id: PacketId, came_alone: bool) {
         let own = self.index.get(&id.0).map(|own| *own as usize);
         if let Some(own) = own.filter(|own| self.is_under_way(*own)) {
@@ -104,16 +104,15 @@ impl Resolver {
             self.fates.contradictions += 1;
             return;
         };
-        if came_alone {
-            self.fates.duplicates += 1;
-            return;
-        }
         let other = self.transmissions(id.worker(), id.seq()).find(|other| self.is_under_way(*other));
-        if let Some(other) = other {
-            // The sum held this one.
-            self.fates.fate[other] = Fate::DeliveredMerged;
-            self.state[other] = State::Delivered;
-            self.deliver_unseen(own, true);
+        match other.filter(|_| !came_alone) {
+            Some(other) => {
+                // The sum held this one.
+                self.fates.fate[other] = Fate::DeliveredMerged;
+                self.state[other] = State::Delivered;
+                self.deliver_unseen(own, true);
+            }
+            None => self.fates.duplicates += 1,
         }
     }
 
@@ -241,10 +240,10 @@ mod tests {
         let (alone, merged, open) = (Fate::DeliveredAlone, Fate::DeliveredMerged, Fate::Unaccounted);
         assert_eq!(of(&[first]), (alone, merged, 0, 0), "the sum held the other one");
         assert_eq!(of(&[again]), (merged, alone, 0, 0));
-        assert_eq!(of(&[first, again]), (alone, merged, 0, 0));
-        assert_eq!(of(&[again, first]), (merged, alone, 0, 0));
-        assert_eq!(of(&[first, first, again, again]), (alone, merged, 2, 0));
-        assert_eq!(of(&[other, other]), (merged, open, 1, 0));
+        assert_eq!(of(&[first, again]), (alone, merged, 1, 0), "one of them was in the sum");
+        assert_eq!(of(&[again, first]), (merged, alone, 1, 0));
+        assert_eq!(of(&[first, first, again, again]), (alone, merged, 3, 0));
+        assert_eq!(of(&[other, other]), (merged, open, 2, 0));
         assert_eq!(of(&[never, never]), (merged, open, 0, 2));
     }
 

@@ -282,16 +282,18 @@ impl BlackBox {
 
     /// Records a packet that arrives by itself at a server, of the block whose result has this id. One that arrived by itself before is a copy,
     /// one that was never sent a stranger. If a result of all workers took its transmission, that held another one of its worker that is under
-    /// way, or else this one, too: packets may overtake each other behind the device.
+    /// way (packets may overtake each other behind the device), or else this one is a copy.
     fn single(&mut self, results: &mut Results, packet: PacketId, result: PacketId, counts: &mut FateCounts) {
         if self.singles.contains(&packet.0) {
             self.again(true, counts);
         } else if results.deliver_one(packet, counts) {
             self.singles.insert(packet.0);
         } else if self.taken.contains(&packet.0) || packet.attempt() == 0 && self.arrived.contains(&result.0) {
-            self.singles.insert(packet.0);
             // By worker, both orders have the same counts: one in the result, and one alone.
-            self.taken.extend(results.deliver_first(packet, counts).map(|other| other.0));
+            match results.deliver_first(packet, counts) {
+                Some(other) => _ = (self.singles.insert(packet.0), self.taken.insert(other.0)),
+                None => _ = self.again(true, counts),
+            }
         } else {
             self.again(false, counts);
         }
@@ -613,16 +615,16 @@ mod tests {
             let alone = total(&ledger.close()).delivered_alone;
             assert_eq!((alone, ledger.repeated(), ledger.strangers()), wanted, "{packet:?} {has_come}");
         }
-        // A sum of all took the first transmission of worker 1 or the second: whichever arrives by itself, the other one was in the sum. Both may
-        // arrive, and come again.
+        // A sum of all took the first transmission of worker 1 or the second: whichever arrives by itself, the other one was in the sum. If both
+        // arrive, one of them is a copy.
         let never = PacketId::new(1, 0, 2);
         for (singles, wanted) in [
             (&[id(1, 0)][..], (0, 0, 1)),
             (&[again][..], (0, 0, 1)),
-            (&[id(1, 0), again][..], (0, 0, 1)),
-            (&[again, id(1, 0)][..], (0, 0, 1)),
-            (&[id(1, 0), id(1, 0), again, again][..], (2, 0, 1)),
-            (&[id(0, 0), id(0, 0)][..], (1, 0, 0)),
+            (&[id(1, 0), again][..], (1, 0, 1)),
+            (&[again, id(1, 0)][..], (1, 0, 1)),
+            (&[id(1, 0), id(1, 0), again, again][..], (3, 0, 1)),
+            (&[id(0, 0), id(0, 0)][..], (2, 0, 0)),
             (&[never, never, PacketId::new(0, 0, 1)][..], (0, 3, 0)),
         ] {
             let nothing = Evidence::Nothing { workers: &workers, merges: true, at_server: true };
