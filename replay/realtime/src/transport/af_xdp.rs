@@ -394,29 +394,26 @@ impl Wire for AfXdp {
         if self.pending {
             self.wake()?;
         }
-        let mut total = 0;
-        while total < most {
-            let Some(rx) = &mut self.rings.rx_ring else { break };
-            self.burst.room = BURST.min(most - total);
-            debug_assert!(self.burst.is_empty());
-            // SAFETY: the packets are freed below, before anything else can touch the UMEM.
-            let got = unsafe { rx.recv(&self.umem, &mut self.burst) };
-            if got == 0 {
-                break;
-            }
-            while let Some(packet) = self.burst.pop_back() {
-                let later = self.burst.packets.len().wrapping_sub(AHEAD);
-                self.burst.packets.get(later).into_iter().for_each(|p| prefetch(&p[..p.len().min(LOOKED_AT)]));
-                each(Arrival { bytes: &packet, len: packet.len(), stamp_ns: None, lost: false });
-                self.umem.free_packet(packet);
-            }
-            let Options { interface, queue, .. } = &self.options;
-            fill(&mut self.rings, &mut self.umem, got, self.zero_copy)
-                .map_err(|e| host_error(&format!("receive on {interface}, queue {queue}"), &e))?;
-            total += got;
+        let Some(rx) = &mut self.rings.rx_ring else { return Ok(Found::some(0)) };
+        self.burst.room = BURST.min(most);
+        debug_assert!(self.burst.is_empty());
+        // Once: callers read the clock once per call, so what is sent during it is left for the next one.
+        // SAFETY: the packets are freed below, before anything else can touch the UMEM.
+        let got = unsafe { rx.recv(&self.umem, &mut self.burst) };
+        if got == 0 {
+            return Ok(Found::some(0));
         }
-        self.received += total as u64;
-        Ok(Found::some(total))
+        while let Some(packet) = self.burst.pop_back() {
+            let later = self.burst.packets.len().wrapping_sub(AHEAD);
+            self.burst.packets.get(later).into_iter().for_each(|p| prefetch(&p[..p.len().min(LOOKED_AT)]));
+            each(Arrival { bytes: &packet, len: packet.len(), stamp_ns: None, lost: false });
+            self.umem.free_packet(packet);
+        }
+        let Options { interface, queue, .. } = &self.options;
+        fill(&mut self.rings, &mut self.umem, got, self.zero_copy)
+            .map_err(|e| host_error(&format!("receive on {interface}, queue {queue}"), &e))?;
+        self.received += got as u64;
+        Ok(Found::some(got))
     }
 
     fn wait(&mut self, timeout_ns: u64) -> Result<()> {

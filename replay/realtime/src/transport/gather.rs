@@ -3,9 +3,9 @@
 //! A server, a device or a capture is one state machine, so one thread finally handles all frames. Receiving frames from the kernel is
 //! divided nevertheless: the role's own thread has the first queue, from which it also sends, and one thread per other queue copies frames
 //! into batches, reads the time once per batch, and passes them on through a separate ring. The role takes batches in the order of those
-//! times, then frames of its own queue, for which every call reserves a share. So frames of one queue stay in order; those of different
-//! ones are taken in the order in which they were found, as far as the rings show it at that moment. Nothing is allocated, locked or read
-//! from the clock per frame.
+//! times, after frames of its own queue, for which every call reserves a share. So frames of one queue stay in order; those of the other
+//! threads are taken in the order in which they were found, as far as the rings showed it when the call began: what is found during a call
+//! is left for the next one. Nothing is allocated, locked or read from the clock per frame.
 
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -91,6 +91,8 @@ struct Lane {
     free: Producer<Batch>,
     /// The batch being taken.
     head: Option<Batch>,
+    /// Number of further batches that were there when the call began.
+    there: usize,
     told: Arc<Told>,
 }
 
@@ -143,7 +145,7 @@ pub(crate) fn gather(
             let _ = emptied.push(Batch { bytes, items: Vec::with_capacity(BURST), found: 0, taken: 0 });
         }
         let told = Arc::<Told>::default();
-        let lane = Lane { full: to_role, free: emptied, head: None, told: told.clone() };
+        let lane = Lane { full: to_role, free: emptied, head: None, there: 0, told: told.clone() };
         (lane, Receiver { wire, stride, free, full, told, over: over.clone() })
     };
     let (lanes, receivers): (Vec<Lane>, _) = wires.into_iter().map(pair).unzip();
@@ -237,9 +239,16 @@ fn rest(wait: Wait) {
 }
 
 impl Lane {
-    /// Returns when the next batch was found, if there is one.
+    /// Begins a call; returns whether there is a batch for it.
+    fn begin(&mut self) -> bool {
+        self.there = self.full.slots();
+        self.head.is_some() || self.there > 0
+    }
+
+    /// Returns when the next batch of this call was found, if there is one.
     fn next(&mut self) -> Option<Time> {
-        if self.head.is_none() {
+        if self.head.is_none() && self.there > 0 {
+            self.there -= 1;
             self.head = self.full.pop().ok();
         }
         self.head.as_ref().map(|batch| batch.found)
@@ -369,13 +378,16 @@ impl Wire for Gathered {
     fn receive(&mut self, most: usize, each: &mut dyn FnMut(Arrival<'_>)) -> Result<Found> {
         // A share is reserved for the own queue, which busy others would starve.
         let share = most - most / (self.lanes.len() + 1);
+        // Callers read the clock once per call, so what other threads find during it is left for the next one. The own queue is first, since
+        // its frames may be sent until it is polled.
+        let has_others = self.lanes.iter_mut().map(Lane::begin).fold(false, |any, own| any | own);
+        let own = self.own.receive(if has_others { most - share } else { most }, each)?;
         let mut total = 0;
         while total < share {
             let earliest = self.lanes.iter_mut().filter_map(|lane| Some((lane.next()?, lane))).min_by_key(|(t, _)| *t);
             let Some((_, lane)) = earliest else { break };
             total += lane.take(share - total, self.stride, each);
         }
-        let own = self.own.receive(most - total, each)?;
         Ok(Found { frames: total + own.frames, ..own })
     }
 
@@ -415,6 +427,7 @@ impl Wire for Gathered {
 
 #[cfg(test)]
 mod tests {
+    use super::super::ring::cable;
     use super::*;
     use pktgen_testing::eventually;
     use std::collections::VecDeque;
@@ -481,6 +494,32 @@ mod tests {
         let counts: Vec<_> = gathered.tally().queues().iter().map(|q| (q.queue, q.received, q.dropped)).collect();
         assert_eq!(counts, [(0, each, 3), (1, each, 3), (2, each, 3)]);
         assert_eq!((total.received, total.receive_dropped), (3 * each, 9));
+    }
+
+    /// A time that a caller reads during a call is after the sending of all of its frames.
+    #[test]
+    fn frames_found_during_a_call_are_left_for_the_next_one() {
+        let (mut far, own) = cable(256, 64);
+        let (mut gathered, mut receivers) = gather(vec![own, Box::new(Has(VecDeque::new(), 0))], "server", 60).unwrap();
+        let Receiver { stride, free, full, .. } = &mut receivers[0];
+        let mut find = |byte: u8| {
+            let mut batch = free.pop().unwrap();
+            batch.push(&Arrival { bytes: &[byte; 8], len: 8, stamp_ns: None, lost: false }, *stride);
+            assert!(full.push(batch).is_ok());
+        };
+        assert_eq!(far.send(&[&[0; 8]]).unwrap().taken, 1);
+        find(1);
+        let mut got = Vec::new();
+        let found = gathered.receive(64, &mut |arrival| {
+            got.push(arrival.bytes[0]);
+            assert_eq!(far.send(&[&[2; 8]]).unwrap().taken, 1);
+            find(3);
+        });
+        assert_eq!((found.unwrap().frames, got), (2, vec![0, 1]));
+        let mut got = Vec::new();
+        let found = gathered.receive(64, &mut |arrival| got.push(arrival.bytes[0]));
+        assert_eq!((found.unwrap().frames, got), (4, vec![2, 2, 3, 3]));
+        assert_eq!(gathered.receive(64, &mut |_| {}).unwrap().frames, 0);
     }
 
     /// A role that takes nothing stops its receivers when their ring is full; frames found but not taken are not its losses.

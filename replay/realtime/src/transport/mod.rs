@@ -201,7 +201,8 @@ pub trait Wire: Send {
     /// taken. A wire that accepts nothing for about a second returns an error. Allocates nothing.
     fn send(&mut self, frames: &[&[u8]]) -> Result<Submitted>;
 
-    /// Passes on arrived frames, at most `most`, without waiting. Allocates nothing.
+    /// Passes on frames that had arrived before the first of them is passed on, at most `most`, without waiting: a time that the caller
+    /// reads then is not before the departure of any. Allocates nothing.
     fn receive(&mut self, most: usize, each: &mut dyn FnMut(Arrival<'_>)) -> Result<Found>;
 
     /// Waits until frames may have arrived, at most `timeout_ns`.

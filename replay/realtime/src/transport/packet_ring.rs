@@ -92,8 +92,9 @@ impl PacketRing {
 
     /// Passes on at most `most` frames, in order, and returns their number.
     pub fn receive(&mut self, most: usize, each: &mut dyn FnMut(Arrival<'_>)) -> usize {
-        let mut count = 0;
-        while count < most {
+        // Callers read the clock once per call, so a block handed over during it is left for the next one.
+        let (mut count, mut blocks) = (0, self.blocks_for(most));
+        while count < most && blocks > 0 {
             if self.left == 0 && !self.open_block() {
                 break;
             }
@@ -104,7 +105,23 @@ impl PacketRing {
             if self.left == 0 {
                 self.status().store(libc::TP_STATUS_KERNEL, Ordering::Release);
                 self.block = (self.block + 1) % self.geometry.blocks;
+                blocks -= 1;
             }
+        }
+        count
+    }
+
+    /// Returns how many blocks, from the current one on, the kernel has handed over: as many as have `most` frames, if there are.
+    fn blocks_for(&self, most: usize) -> usize {
+        let (mut count, mut frames) = (0, 0);
+        while count < self.geometry.blocks && frames < most {
+            let block = (self.block + count) % self.geometry.blocks;
+            if self.status_of(block).load(Ordering::Acquire) & libc::TP_STATUS_USER == 0 {
+                break;
+            }
+            let is_open = count == 0 && self.left > 0;
+            frames += if is_open { self.left } else { self.description(block).num_pkts } as usize;
+            count += 1;
         }
         count
     }
@@ -114,13 +131,18 @@ impl PacketRing {
         if self.status().load(Ordering::Acquire) & libc::TP_STATUS_USER == 0 {
             return false;
         }
-        let description = self.place(0).cast::<libc::tpacket_block_desc>();
-        // SAFETY: a block starts with its description, aligned to a page; it is ours (acquired above), so that the
-        // kernel does not write to it. The union has one member.
-        let header = unsafe { (*description).hdr.bh1 };
+        let header = self.description(self.block);
         self.left = header.num_pkts;
         self.next = header.offset_to_first_pkt as usize;
         true
+    }
+
+    /// Returns the description of a block that the kernel has handed over, as its status said.
+    fn description(&self, block: usize) -> libc::tpacket_hdr_v1 {
+        let description = self.place_in(block, 0).cast::<libc::tpacket_block_desc>();
+        // SAFETY: a block starts with its description, aligned to a page; it is ours (acquired by the caller), so that
+        // the kernel does not write to it. The union has one member.
+        unsafe { (*description).hdr.bh1 }
     }
 
     /// Passes on the next frame of the open block, unless this host sent it.
@@ -169,16 +191,26 @@ impl PacketRing {
 
     /// Returns an address in the current block.
     fn place(&self, offset: usize) -> *mut u8 {
-        debug_assert!(offset < self.geometry.block_bytes);
+        self.place_in(self.block, offset)
+    }
+
+    /// Returns an address in a block.
+    fn place_in(&self, block: usize, offset: usize) -> *mut u8 {
+        debug_assert!(block < self.geometry.blocks && offset < self.geometry.block_bytes);
         // SAFETY: `block` is below the number of blocks and `offset` within one, so this stays in the mapping.
-        unsafe { self.memory.as_ptr().add(self.block * self.geometry.block_bytes + offset) }
+        unsafe { self.memory.as_ptr().add(block * self.geometry.block_bytes + offset) }
     }
 
     /// Returns the status word of the current block, which states its owner.
     fn status(&self) -> &AtomicU32 {
+        self.status_of(self.block)
+    }
+
+    /// Returns the status word of a block.
+    fn status_of(&self, block: usize) -> &AtomicU32 {
         let at = mem::offset_of!(libc::tpacket_block_desc, hdr) + mem::offset_of!(libc::tpacket_hdr_v1, block_status);
         // SAFETY: the word lies in the mapping, is aligned to 4, lives as long as `self`, and is only used atomically.
-        unsafe { AtomicU32::from_ptr(self.place(at).cast()) }
+        unsafe { AtomicU32::from_ptr(self.place_in(block, at).cast()) }
     }
 }
 

@@ -206,6 +206,30 @@ fn empty_blocks_go_back_and_a_full_ring_starves_the_kernel_until_one_does() {
     assert_eq!(kernel.dropped, 3);
 }
 
+/// A time that a caller reads during a call is after the sending of all of its frames.
+#[test]
+fn blocks_handed_over_during_a_call_are_left_for_the_next_one() {
+    let mut kernel = Kernel::new();
+    let mut ring = kernel.ring();
+    let frame = |fill: u8| Frame { bytes: vec![fill; 100], tag: None, outgoing: false, by_card: false };
+    let mut hand_over = |fill: u8| {
+        kernel.arrive(frame(fill));
+        kernel.retire();
+    };
+    hand_over(1);
+    hand_over(2);
+    let mut got = Vec::new();
+    let count = ring.receive(9, &mut |arrival| {
+        got.push(arrival.bytes[0]);
+        if got.len() == 1 {
+            hand_over(3);
+        }
+    });
+    assert_eq!((count, got), (2, vec![1, 2]));
+    assert_eq!(ring.receive(9, &mut |arrival| assert_eq!(arrival.bytes[0], 3)), 1);
+    assert_eq!(ring.receive(9, &mut |_| ()), 0);
+}
+
 /// If stamps of the card are wanted, others are omitted: a column contains one clock.
 #[test]
 fn where_stamps_of_the_card_are_wanted_others_are_left_out() {

@@ -77,16 +77,15 @@ impl Wire for Queues {
     }
 
     fn receive(&mut self, most: usize, each: &mut dyn FnMut(Arrival<'_>)) -> Result<Found> {
-        let (first, count) = (self.first, self.ports.len());
-        self.first = (first + 1) % count;
-        let mut total = 0;
-        for turn in 0..count {
-            if total == most {
-                break;
+        // From one queue: callers read the clock once per call, and frames of the others may be sent during it.
+        for _ in 0..self.ports.len() {
+            let found = self.ports[self.first].receive(most, each)?;
+            self.first = (self.first + 1) % self.ports.len();
+            if found.frames > 0 {
+                return Ok(found);
             }
-            total += self.ports[(first + turn) % count].receive(most - total, each)?.frames;
         }
-        Ok(Found::some(total))
+        Ok(Found::some(0))
     }
 
     fn wait(&mut self, timeout_ns: u64) -> Result<()> {
@@ -159,7 +158,29 @@ pub fn check_enough_queues(folder: &Path, interface: &str, key: &str, queues: u3
 
 #[cfg(test)]
 mod tests {
+    use super::super::ring::cable;
     use super::*;
+
+    /// A time that a caller reads during a call is after the sending of all of its frames.
+    #[test]
+    fn a_call_receives_from_one_queue_and_the_next_one_from_another() {
+        let (mut far, near): (Vec<_>, Vec<_>) = (0..3).map(|_| cable(256, 64)).unzip();
+        let mut whole = Ports::new(End::Workers, near).whole();
+        assert_eq!(far[0].send(&[&[0; 8], &[0; 8]]).unwrap().taken, 2);
+        let mut got = Vec::new();
+        for _ in 0..3 {
+            let found = whole.receive(64, &mut |arrival| {
+                got.push(arrival.bytes[0]);
+                if got.len() < 3 {
+                    assert_eq!(far[2].send(&[&[2; 8]]).unwrap().taken, 1);
+                    assert_eq!(far[0].send(&[&[0; 8]]).unwrap().taken, 1);
+                }
+            });
+            assert_eq!(found.unwrap().frames, 2);
+        }
+        assert_eq!(got, [0, 0, 2, 2, 0, 0]);
+        assert_eq!(whole.receive(64, &mut |_| {}).unwrap().frames, 0);
+    }
 
     #[test]
     fn more_queues_than_an_interface_has_are_refused_with_both_numbers() {

@@ -58,7 +58,7 @@ impl Transport for Ring {
     }
 }
 
-fn cable(bytes: usize, frame_max: usize) -> (Box<dyn Wire>, Box<dyn Wire>) {
+pub(super) fn cable(bytes: usize, frame_max: usize) -> (Box<dyn Wire>, Box<dyn Wire>) {
     let (to_b, from_a) = RingBuffer::new(bytes);
     let (to_a, from_b) = RingBuffer::new(bytes);
     let end =

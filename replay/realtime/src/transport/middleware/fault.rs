@@ -150,9 +150,10 @@ impl Filter for Faulty {
         let Some(lane) = &mut self.incoming else { return fetch(most, each) };
         let most = most.min(BURST);
         let before = lane.tally.frames;
+        // Alone: callers read the clock once per call, and frames that are fetched after it may be sent during it.
         let mut given = hand_over(lane, most, each);
-        if given < most {
-            fetch(most - given, &mut |arrival| {
+        if given == 0 {
+            fetch(most, &mut |arrival| {
                 match lane.strike(&arrival) {
                     Some(lost) if given < most => {
                         each(Arrival { lost, ..arrival });

@@ -286,6 +286,19 @@ fn nothing_is_held_forever() {
     assert!(bench.lock().unwrap().calls.iter().all(|(_, ns)| *ns <= 1_000_000), "nobody sleeps longer than the hold");
 }
 
+/// A time that a caller reads during a call is after the sending of all of its frames.
+#[test]
+fn kept_frames_are_passed_on_in_a_call_of_their_own() {
+    let (mut wire, bench) = faulty(Faults { duplicate: 1.0, ..NOTHING }, End::DeviceDown, 1);
+    bench.lock().unwrap().incoming.extend([frame(1, 60), frame(2, 60)]);
+    assert_eq!(wire.receive(2, &mut |_| ()).unwrap().frames, 2);
+    bench.lock().unwrap().incoming.push_back(frame(3, 60));
+    for number in [2, 3] {
+        let found = wire.receive(64, &mut |arrival| assert_eq!(arrival.bytes, frame(number, 60)));
+        assert_eq!(found.unwrap().frames, 2);
+    }
+}
+
 /// Foreign frames may be longer than any of the run: they are not cut to something that looks like one.
 #[test]
 fn a_frame_that_is_too_long_to_be_kept_keeps_its_length_only() {
