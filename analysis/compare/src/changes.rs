@@ -92,11 +92,17 @@ pub(crate) fn beyond(values: &[f64], errors: &[f64], changes: Vec<Change>) -> (V
         remains(&values, &both(errors), [ends[a + 1] - ends[a], values.len()])
     };
     let exact = vec![0.0; values.len()];
-    // The ends of a stretch, and jumps between parts too short to be compared, are judged as they were found.
+    // The ends of a stretch, and jumps between parts too short to be compared, are judged as they were found; both ends at once.
+    let mut judged: Vec<(Found, bool)> = Vec::new();
     let as_found = |(i, change): (usize, &Change)| {
-        let Found { part: [from, to], ends } = change.found;
-        (ends[1] < to || !differ(i, i + 1, &exact))
-            && remains(&values[from..to], &errors[from..to], ends.map(|end| end - from))
+        let found @ Found { part: [from, to], ends } = change.found;
+        if let Some((_, is_beyond)) = judged.iter().find(|(other, _)| *other == found) {
+            return *is_beyond;
+        }
+        let is_beyond = (ends[1] < to || !differ(i, i + 1, &exact))
+            && remains(&values[from..to], &errors[from..to], ends.map(|end| end - from));
+        judged.push((found, is_beyond));
+        is_beyond
     };
     let mut is_beyond: Vec<bool> = changes.iter().enumerate().map(as_found).collect();
     let step = |change: &usize| (changes[*change].after - changes[*change].before).abs();
