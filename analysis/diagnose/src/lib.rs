@@ -41,11 +41,12 @@ mod sums;
 mod text;
 
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use pktgen_core::record::{Family, Fault};
 use pktgen_core::{Error, Result};
 use pktgen_wire::device::Protocols;
+use pktgen_wire::pcap::Reader;
 
 pub use breakdown::Breakdown;
 pub use cause::{CAUSES, Cause, CausePlace, DIAGNOSIS};
@@ -392,8 +393,13 @@ fn cross(evidence: &Evidence, known: &Known) -> Result<Option<Crossing>> {
         return Crossing::downward(&workers, rules).map(Some);
     }
     let traffic = if evidence.text("workload", "kind") == "raw" { Traffic::Raw } else { Traffic::Updates };
-    let of = |server: PathBuf| Crossing::upward(&workers, &server, traffic, rules);
-    evidence.tap("server").map(of).transpose()
+    let Some(server) = evidence.tap("server") else {
+        // Sums are made again of this one alone.
+        let mut whole = Reader::open(&workers)?;
+        while whole.next()?.is_some() {}
+        return Ok(None);
+    };
+    Crossing::upward(&workers, &server, traffic, rules).map(Some)
 }
 
 fn symptoms(evidence: &Evidence, found: &[CauseFound]) -> Vec<Symptom> {

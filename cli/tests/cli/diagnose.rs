@@ -495,6 +495,13 @@ fn captures_that_are_damaged_or_of_a_killed_run_are_named_and_not_examined() {
     fs::write(&taps[0], &whole[..whole.len() - 3]).expect("writable");
     let damaged = unread().expect("a caution");
     assert!(taps.iter().all(|tap| damaged.contains(tap)) && damaged.contains("damaged at byte"), "{damaged}");
+    // The other one is not needed for this.
+    let of_server = fs::read(&taps[1]).expect("readable");
+    fs::remove_file(&taps[1]).expect("removable");
+    let damaged = unread().expect("a caution");
+    assert!(damaged.contains(&taps[0]) && !damaged.contains(&taps[1]), "{damaged}");
+    assert!(damaged.contains("damaged at byte"), "{damaged}");
+    fs::write(&taps[1], of_server).expect("writable");
     fs::write(&taps[0], &whole).expect("writable");
     recover_as_killed(&run);
     let killed = unread().expect("a caution");
