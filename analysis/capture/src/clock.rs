@@ -84,6 +84,9 @@ pub struct Clocks {
     /// Origin of the server's times if they are not known to be in the senders' clock; the two may be years apart.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     server_unix_ns: Option<u64>,
+    /// What the clocks of several sending hosts add to the uncertainty of an estimated offset.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    hosts_ps: Option<i64>,
 }
 
 /// The largest offset, and what to do about a larger one.
@@ -114,11 +117,10 @@ impl Clocks {
         };
         let both = firsts.iter().all(Option::is_some);
         let mut anchor_unix_ns = anchor_unix_ns;
-        let relation = match plan.offset {
-            Some(offset) => Relation::Given(offset),
-            None if !both => Relation::Same,
-            None if noted[0].is_some() && noted[0] == noted[1] => Relation::Same,
-            None if is_virtual => Relation::Same,
+        let (relation, hosts_ps) = match plan.offset {
+            Some(offset) => (Relation::Given(offset), None),
+            None if !both || is_virtual => (Relation::Same, None),
+            None if noted[0].is_some() && noted[0] == noted[1] => (Relation::Same, None),
             None => estimate(plan, progress)?,
         };
         let mut server_unix_ns = None;
@@ -129,7 +131,7 @@ impl Clocks {
                 anchor_unix_ns = sender.unwrap_or(anchor_unix_ns);
             }
         }
-        Ok(Clocks { anchor_unix_ns, origin, relation, server_unix_ns })
+        Ok(Clocks { anchor_unix_ns, origin, relation, server_unix_ns, hosts_ps })
     }
 
     /// Returns the origin of a side's times, in ns since 1970, in the clock of that side.
@@ -201,9 +203,10 @@ impl Clocks {
             }
             Relation::Estimated(offset, updates, acks) => format!(
                 "the server's clock is {} ahead of the senders', give or take {}: {updates} updates and {acks} \
-                 acknowledgements were seen at both sides; ages are wrong by as much; with steady delays that includes a drift of the clocks, and a step but at the ends",
+                 acknowledgements were seen at both sides; ages are wrong by as much; with steady delays that includes a drift of the clocks, and a step but at the ends{}",
                 ns(offset.ps),
-                ns(offset.error_ps)
+                ns(offset.error_ps),
+                self.hosts_ps.map(hosts::note).unwrap_or_default()
             ),
             Relation::Unknown(why) => {
                 format!(
@@ -312,11 +315,11 @@ fn look_at(plan: &CapturePlan, side: Side) -> Result<Seen> {
     Ok(seen)
 }
 
-/// Estimates bounds of the offset from packets captured at both sides.
-fn estimate(plan: &CapturePlan, progress: &mut dyn FnMut(u64, u64)) -> Result<Relation> {
+/// Estimates bounds of the offset from packets captured at both sides, and what several hosts add to them.
+fn estimate(plan: &CapturePlan, progress: &mut dyn FnMut(u64, u64)) -> Result<(Relation, Option<i64>)> {
     progress(0, 0);
     let [sender, server] = [look_at(plan, Side::Sender)?, look_at(plan, Side::Server)?];
-    Ok(bounded(&sender, &server))
+    Ok(related(&sender, &server))
 }
 
 /// Number of equal parts of the time of a recording in which changes of the clocks are looked for.
@@ -407,7 +410,8 @@ impl Differences {
     }
 }
 
-fn bounded(sender: &Seen, server: &Seen) -> Relation {
+fn related(sender: &Seen, server: &Seen) -> (Relation, Option<i64>) {
+    let unknown = |why: String| (Relation::Unknown(why), None);
     let mut hosts: BTreeMap<usize, Differences> = BTreeMap::new();
     for (id, at) in &sender.updates {
         let Some(other) = server.updates.get(id) else { continue };
@@ -422,24 +426,32 @@ fn bounded(sender: &Seen, server: &Seen) -> Relation {
     let bounds: Vec<Bounds> = hosts.values().map(Differences::bounds).collect();
     let (Some(least), Some(most)) = common(&bounds) else {
         let what = if updates == 0 { "updates" } else { "acknowledgements" };
-        return Relation::Unknown(format!(
+        return unknown(format!(
             "the sides are captures of different clocks, and no {what} with generation times were seen at both"
         ));
     };
     if least > most {
-        return Relation::Unknown(sender.hosts.contradiction(&hosts));
+        return unknown(sender.hosts.contradiction(&hosts));
     }
     // Each host has a clock of its own: the bounds of one say nothing of another.
     let (mut low, mut high) = (least, most);
-    for (own, bounds) in hosts.values().zip(completed(&bounds, most - least)) {
+    let bounds = completed(&bounds, most - least);
+    for (own, bounds) in hosts.values().zip(&bounds) {
         let Some((least, most)) = bounds.map(|bounds| own.widened(bounds)) else { continue };
         (low, high) = (low.min(least), high.max(most));
     }
     let fits = |ps: i128| i64::try_from(ps).ok();
     match (fits((high + low).div_euclid(2)), fits((high - low + 1) / 2)) {
-        (Some(ps), Some(error_ps)) => Relation::Estimated(Offset { ps, error_ps }, updates, acks),
-        _ => Relation::Unknown("the clocks are more than 106 days apart".to_owned()),
+        (Some(ps), Some(error_ps)) => {
+            (Relation::Estimated(Offset { ps, error_ps }, updates, acks), hosts::added(&bounds, most - least))
+        }
+        _ => unknown("the clocks are more than 106 days apart".to_owned()),
     }
+}
+
+#[cfg(test)]
+fn bounded(sender: &Seen, server: &Seen) -> Relation {
+    related(sender, server).0
 }
 
 #[cfg(test)]
@@ -658,7 +670,8 @@ mod tests {
         sender.acks.insert((1, 1, 0, 7), 10);
         let relation = bounded(&sender, &server);
         assert!(matches!(relation, Relation::Unknown(_)), "{relation:?}");
-        let about = Clocks { anchor_unix_ns: 0, origin: Origin::Given, relation, server_unix_ns: None }.about();
+        let (origin, server_unix_ns, hosts_ps) = (Origin::Given, None, None);
+        let about = Clocks { anchor_unix_ns: 0, origin, relation, server_unix_ns, hosts_ps }.about();
         assert!(about.contains("more than 106 days apart") && about.contains("editcap -t"), "{about}");
     }
 

@@ -9,6 +9,23 @@ use pktgen_records::human::show;
 
 use super::{Differences, EXCHANGED};
 
+/// Returns by how much half of the width of the bounds of all hosts together exceeds that of those that they have in common, of this `width`; `None`
+/// if it does not.
+pub(super) fn added(bounds: &[Option<(i128, i128)>], width: i128) -> Option<i64> {
+    let low = bounds.iter().flatten().map(|(low, _)| *low).min()?;
+    let high = bounds.iter().flatten().map(|(_, high)| *high).max()?;
+    i64::try_from((high - low - width) / 2).ok().filter(|ps| *ps > 0)
+}
+
+/// Returns what is said of such an addition.
+pub(super) fn note(ps: i64) -> String {
+    let added = show("ns", ps as f64 / 1000.0);
+    format!(
+        "; up to {added} of it are due to senders' captures without a common worker, which count as of several hosts; if they are of one clock, \
+         mergecap makes one file of them"
+    )
+}
+
 /// The host of each worker.
 #[derive(Default)]
 pub(super) struct Hosts {
@@ -63,7 +80,7 @@ impl Hosts {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{Offset, Relation, Seen, bounded};
+    use super::super::{Clocks, Offset, Origin, Relation, Seen, bounded, related};
     use super::*;
 
     const US: i64 = 1_000_000;
@@ -71,6 +88,11 @@ mod tests {
     /// Workers 0 and 1 are of one host, and 2 and 3 of another whose clock is ahead by `ahead`. Each direction takes 150 µs. Of the other host,
     /// there are acknowledgements or not.
     fn of_two_hosts(ahead: i64, files: &[(&str, &[u32])], acknowledged: bool) -> Relation {
+        let (sender, server) = seen_of_two_hosts(ahead, files, acknowledged);
+        bounded(&sender, &server)
+    }
+
+    fn seen_of_two_hosts(ahead: i64, files: &[(&str, &[u32])], acknowledged: bool) -> (Seen, Seen) {
         let (mut sender, mut server) = (Seen::default(), Seen::default());
         for (worker, seq) in (0..4u32).flat_map(|worker| (0..100u32).map(move |seq| (worker, seq))) {
             let id = (worker, seq, 0, i64::from(seq));
@@ -85,7 +107,7 @@ mod tests {
         for (file, workers) in files {
             sender.hosts.add(Path::new(file), &workers.iter().copied().collect());
         }
-        bounded(&sender, &server)
+        (sender, server)
     }
 
     const BY_HOST: [(&str, &[u32]); 2] = [("a.pcap", &[0, 1]), ("b.pcap", &[2, 3])];
@@ -100,6 +122,25 @@ mod tests {
                 assert_eq!((ps, error_ps), (-ahead / 2, 150 * US + ahead.abs() / 2), "{ahead}");
                 assert_eq!((updates, acks), (400, if acknowledged { 400 } else { 200 }));
             }
+        }
+    }
+
+    /// Both hosts have bounds 300 µs wide, of which 100 µs are common: all together are 500 µs wide.
+    #[test]
+    fn what_several_hosts_add_to_the_uncertainty_is_told() {
+        let about = |ahead: i64, files: &[(&str, &[u32])]| {
+            let (sender, server) = seen_of_two_hosts(ahead * US, files, true);
+            let (relation, hosts_ps) = related(&sender, &server);
+            let (origin, server_unix_ns) = (Origin::Given, None);
+            Clocks { anchor_unix_ns: 0, origin, relation, server_unix_ns, hosts_ps }.about()
+        };
+        for ahead in [200, -200] {
+            let told = about(ahead, &BY_HOST);
+            assert!(told.contains("give or take 250 µs: "), "{told}");
+            assert!(told.contains("; up to 200 µs of it are due to senders' captures"), "{told}");
+        }
+        for told in [about(0, &BY_HOST), about(0, &[]), about(200, &[])] {
+            assert!(told.contains("give or take ") && !told.contains("common worker"), "{told}");
         }
     }
 
