@@ -19,9 +19,7 @@ use serde::Serialize;
 use super::claim::{Claim, hold};
 use super::lateness::LATENESS;
 use super::ordered::OrderedWriter;
-use super::stream::{
-    Stream, check_finished, convert, convert_both, finished_rows, merge_shifted, removed, running_path,
-};
+use super::stream::{Stream, convert, convert_both, finished_rows, merge_shifted, removed, running_path};
 use crate::clock::RunClock;
 use crate::recorder::Recorder;
 use crate::transport::Departure;
@@ -604,8 +602,8 @@ pub(crate) fn write_manifest(dir: &Path, manifest: &impl Serialize) -> Result<()
 
 /// Makes the run dir of a killed run readable: converts its streams to Parquet up to their last whole batch, and
 /// updates the manifest: state "interrupted", digests of all files. Returns the rows of each stream. With `no_verify`,
-/// ignores the manifest's digest. Refuses a run that is still under way, and one that has ended.
-pub fn recover(dir: &Path, no_verify: bool) -> Result<[u64; 3]> {
+/// ignores the manifest's digest. Refuses a run that is still under way, one that has ended, and what `check` refuses.
+pub(super) fn recover_with(dir: &Path, no_verify: bool, check: fn(&Path) -> Result<()>) -> Result<[u64; 3]> {
     let _held = hold(dir)?;
     let path = dir.join("manifest.json");
     let text = std::fs::read(&path).map_err(Error::io("read", &path))?;
@@ -621,7 +619,7 @@ pub fn recover(dir: &Path, no_verify: bool) -> Result<[u64; 3]> {
     if manifest.state != RunState::Running {
         return Err(Error::data(dir, "the run has ended: there is nothing to recover"));
     }
-    check_finished(dir)?;
+    check(dir)?;
     let files = &mut manifest.files;
     let rows =
         [recover_or_empty::<Sent>(dir, files)?, recover_or_empty::<Book>(dir, files)?, recover_received(dir, files)?];

@@ -70,6 +70,10 @@ impl Comparison {
     /// Compares the rows of the second stream with those of the first that they follow.
     fn compare(&mut self, first: Stream, second: Stream, dir: &Path, bound: Time) -> Result<()> {
         let (mut first, mut second) = (Rows::open(dir, first.0, first.1)?, Rows::open(dir, second.0, second.1)?);
+        // As the books of a device without any: nothing of the second stream could be compared.
+        if first.time()?.is_none() {
+            return Ok(());
+        }
         let mut known: HashMap<PacketId, (u64, Time)> = HashMap::new();
         let mut order: VecDeque<PacketId> = VecDeque::new();
         let (mut read, mut newest) = (0u64, 0u64);

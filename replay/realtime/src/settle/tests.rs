@@ -417,4 +417,9 @@ fn rows_before_those_that_they_follow_are_counted() {
     assert_eq!(early::at_device(dir.path()).unwrap(), 80, "an arrival before its departure");
     write(dir.path(), &[book(30, 1, Action::Arrived), book(20, 2, Action::Departed)]);
     assert_eq!(early::at_device(dir.path()).unwrap(), 180, "before its transmission");
+    // Without books, arrivals are not read: these could not be.
+    write::<Book>(dir.path(), &[]);
+    let others = RecordBatch::try_new(Book::schema(), Book::arrays(&[book(30, 1, Action::Arrived)])).unwrap();
+    write_batch(dir.path(), RECEIVED, &others);
+    assert_eq!(early::at_device(dir.path()).unwrap(), 0);
 }

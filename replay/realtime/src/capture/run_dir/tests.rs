@@ -10,6 +10,7 @@ use pktgen_testing::eventually;
 use proptest::prelude::*;
 
 use super::*;
+use crate::capture::recover;
 
 impl Wanted {
     /// All rows of the streams that every run has.

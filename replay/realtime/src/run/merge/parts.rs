@@ -15,7 +15,7 @@ use pktgen_core::{Error, Result};
 use super::super::ranks::{SHARED, writes};
 use super::super::shard::of_known_version;
 use super::super::text;
-use crate::capture::{check_finished, hold, recover};
+use crate::capture::{check_finished, hold, recover_copy};
 use crate::catalogue::Catalogue;
 
 /// The parts, in the order of the path.
@@ -93,7 +93,7 @@ impl Recovered {
                 std::fs::copy(&from, &to).map_err(Error::io("copy", &from))?;
             }
         }
-        recover(&copy, false)?;
+        recover_copy(&copy)?;
         Ok(recovered)
     }
 }
