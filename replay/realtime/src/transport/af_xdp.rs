@@ -397,9 +397,16 @@ impl Wire for AfXdp {
         let Some(rx) = &mut self.rings.rx_ring else { return Ok(Found::some(0)) };
         self.burst.room = BURST.min(most);
         debug_assert!(self.burst.is_empty());
-        // Once: callers read the clock once per call, so what is sent during it is left for the next one.
-        // SAFETY: the packets are freed below, before anything else can touch the UMEM.
-        let got = unsafe { rx.recv(&self.umem, &mut self.burst) };
+        // Callers read the clock once per call, so what is sent during it is left for the next one. The ring shows first what it showed before.
+        let mut got = 0;
+        while got < self.burst.room {
+            // SAFETY: the packets are freed below, before anything else can touch the UMEM.
+            let more = unsafe { rx.recv(&self.umem, &mut self.burst) };
+            if more == 0 {
+                break;
+            }
+            got += more;
+        }
         if got == 0 {
             return Ok(Found::some(0));
         }

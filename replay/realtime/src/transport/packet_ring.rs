@@ -40,6 +40,8 @@ pub(crate) struct PacketRing {
     mapped: bool,
     /// The block being read, or the next one.
     block: usize,
+    /// Number of blocks, from that one on, that the kernel is known to have handed over.
+    ready: usize,
     /// Remaining frames in it; 0 if it is not ours.
     left: u32,
     /// Offset of the next of them in the block.
@@ -65,7 +67,7 @@ impl PacketRing {
             return Err(io::Error::last_os_error());
         }
         let memory = NonNull::new(memory.cast()).ok_or(io::ErrorKind::OutOfMemory)?;
-        Ok(PacketRing { memory, geometry, mapped: true, block: 0, left: 0, next: 0, card_only: false })
+        Ok(PacketRing { memory, geometry, mapped: true, block: 0, ready: 0, left: 0, next: 0, card_only: false })
     }
 
     /// A ring in memory of the caller, who plays the kernel.
@@ -76,7 +78,7 @@ impl PacketRing {
     /// follows the protocol.
     #[cfg(test)]
     pub unsafe fn on(memory: NonNull<u8>, geometry: Geometry) -> Self {
-        PacketRing { memory, geometry, mapped: false, block: 0, left: 0, next: 0, card_only: false }
+        PacketRing { memory, geometry, mapped: false, block: 0, ready: 0, left: 0, next: 0, card_only: false }
     }
 
     /// Restricts stamps to those of the card, with none for frames that it did not stamp: times of two clocks in one
@@ -93,8 +95,9 @@ impl PacketRing {
     /// Passes on at most `most` frames, in order, and returns their number.
     pub fn receive(&mut self, most: usize, each: &mut dyn FnMut(Arrival<'_>)) -> usize {
         // Callers read the clock once per call, so a block handed over during it is left for the next one.
-        let (mut count, mut blocks) = (0, self.blocks_for(most));
-        while count < most && blocks > 0 {
+        self.look();
+        let mut count = 0;
+        while count < most && self.ready > 0 {
             if self.left == 0 && !self.open_block() {
                 break;
             }
@@ -105,25 +108,21 @@ impl PacketRing {
             if self.left == 0 {
                 self.status().store(libc::TP_STATUS_KERNEL, Ordering::Release);
                 self.block = (self.block + 1) % self.geometry.blocks;
-                blocks -= 1;
+                self.ready -= 1;
             }
         }
         count
     }
 
-    /// Returns how many blocks, from the current one on, the kernel has handed over: as many as have `most` frames, if there are.
-    fn blocks_for(&self, most: usize) -> usize {
-        let (mut count, mut frames) = (0, 0);
-        while count < self.geometry.blocks && frames < most {
-            let block = (self.block + count) % self.geometry.blocks;
-            if self.status_of(block).load(Ordering::Acquire) & libc::TP_STATUS_USER == 0 {
+    /// Counts the blocks that the kernel has handed over.
+    fn look(&mut self) {
+        while self.ready < self.geometry.blocks {
+            let next = (self.block + self.ready) % self.geometry.blocks;
+            if self.status_of(next).load(Ordering::Acquire) & libc::TP_STATUS_USER == 0 {
                 break;
             }
-            let is_open = count == 0 && self.left > 0;
-            frames += if is_open { self.left } else { self.description(block).num_pkts } as usize;
-            count += 1;
+            self.ready += 1;
         }
-        count
     }
 
     /// Takes the current block if the kernel has handed it over.
@@ -131,18 +130,13 @@ impl PacketRing {
         if self.status().load(Ordering::Acquire) & libc::TP_STATUS_USER == 0 {
             return false;
         }
-        let header = self.description(self.block);
+        let description = self.place(0).cast::<libc::tpacket_block_desc>();
+        // SAFETY: a block starts with its description, aligned to a page; it is ours (acquired above), so that the
+        // kernel does not write to it. The union has one member.
+        let header = unsafe { (*description).hdr.bh1 };
         self.left = header.num_pkts;
         self.next = header.offset_to_first_pkt as usize;
         true
-    }
-
-    /// Returns the description of a block that the kernel has handed over, as its status said.
-    fn description(&self, block: usize) -> libc::tpacket_hdr_v1 {
-        let description = self.place_in(block, 0).cast::<libc::tpacket_block_desc>();
-        // SAFETY: a block starts with its description, aligned to a page; it is ours (acquired by the caller), so that
-        // the kernel does not write to it. The union has one member.
-        unsafe { (*description).hdr.bh1 }
     }
 
     /// Passes on the next frame of the open block, unless this host sent it.
