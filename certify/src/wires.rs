@@ -182,29 +182,39 @@ impl<'a> WireBench<'a> {
         for (port, (wire, looked)) in self.wires.iter_mut().zip(&mut self.looked).enumerate() {
             let (floor, is_first) = (looked.0, !looked.1);
             let otherwise = if is_first { floor } else { begun };
-            let mut now = None;
-            let all = wire.receive(BURST, &mut |arrival| {
-                let t = match arrival.stamp_ns.filter(|_| is_kernels && !as_found) {
-                    // A wall clock that was set meanwhile does not put a frame where it cannot have been.
-                    Some(stamp) => since(clock, stamp).clamp(floor, begun.max(floor)),
-                    None if as_found => *now.get_or_insert_with(|| clock.now()),
-                    None => otherwise,
-                };
-                let bytes = match (outer, [End::Workers, End::Server].get(port)) {
-                    (Some(outer), Some(end)) => readable(arrival.bytes, outer, *end, room),
-                    _ => Some(arrival.bytes),
-                };
-                let Some(bytes) = bytes else {
-                    *of_other_vlan += 1;
-                    return;
-                };
-                if is_ipv4(bytes) && !is_of_link(bytes) && !arrival.lost {
-                    found += 1;
-                    each(t, port as u16, bytes);
+            // A call may take the frames of one of several queues.
+            let mut all = 0;
+            loop {
+                let mut now = None;
+                let frames = wire
+                    .receive(BURST - all, &mut |arrival| {
+                        let t = match arrival.stamp_ns.filter(|_| is_kernels && !as_found) {
+                            // A wall clock that was set meanwhile does not put a frame where it cannot have been.
+                            Some(stamp) => since(clock, stamp).clamp(floor, begun.max(floor)),
+                            None if as_found => *now.get_or_insert_with(|| clock.now()),
+                            None => otherwise,
+                        };
+                        let bytes = match (outer, [End::Workers, End::Server].get(port)) {
+                            (Some(outer), Some(end)) => readable(arrival.bytes, outer, *end, room),
+                            _ => Some(arrival.bytes),
+                        };
+                        let Some(bytes) = bytes else {
+                            *of_other_vlan += 1;
+                            return;
+                        };
+                        if is_ipv4(bytes) && !is_of_link(bytes) && !arrival.lost {
+                            found += 1;
+                            each(t, port as u16, bytes);
+                        }
+                    })?
+                    .frames;
+                all += frames;
+                if frames == 0 || all == BURST {
+                    break;
                 }
-            })?;
+            }
             // Behind a full burst more may have been there.
-            *looked = (if all.frames < BURST { begun } else { floor }, true);
+            *looked = (if all < BURST { begun } else { floor }, true);
         }
         Ok(found)
     }
