@@ -238,11 +238,12 @@ fn analyze_in_order(
             break;
         }
         meter.allow_early(input::early_within_ps(clocks, merge.resolutions_at_server()));
-        for event in &batch {
+        for (place, event) in batch.iter().enumerate() {
             seen += 1;
             if plan.shard != Shard::WHOLE && !plan.shard.takes(event.sight.cluster.into()) {
                 continue;
             }
+            meter.read_file(merge.file_of(place));
             meter.add(event)?;
             if let Some(tables) = &mut tables {
                 tables.add(event, seen)?;

@@ -12,18 +12,21 @@ pub(super) struct Merge {
     inputs: Vec<Input>,
     /// For each input: events, and how many of them were consumed.
     waiting: Vec<(Vec<Event>, usize)>,
+    /// The file of each event of the last batch; empty if there is only one.
+    files: Vec<u32>,
 }
 
 impl Merge {
     pub(super) fn new(inputs: Vec<Input>) -> Self {
         let waiting = inputs.iter().map(|_| (Vec::with_capacity(BATCH), 0)).collect();
-        Merge { inputs, waiting }
+        Merge { inputs, waiting, files: Vec::with_capacity(BATCH) }
     }
 
     /// Replaces `batch` by the next events in the order of time; leaves it empty at the end. At equal times, sent
     /// packets come before received ones.
     pub(super) fn next(&mut self, batch: &mut Vec<Event>) {
         batch.clear();
+        self.files.clear();
         if let [only] = self.inputs.as_mut_slice() {
             return only.fill(batch, BATCH);
         }
@@ -31,8 +34,15 @@ impl Merge {
             let Some(first) = self.earliest() else { return };
             let (events, gone) = &mut self.waiting[first];
             batch.push(events[*gone]);
+            self.files.push(first as u32);
             *gone += 1;
         }
+    }
+
+    /// Returns the index of the file of an event of the last batch.
+    #[inline]
+    pub(super) fn file_of(&self, place: usize) -> u32 {
+        self.files.get(place).copied().unwrap_or(0)
     }
 
     fn earliest(&mut self) -> Option<usize> {

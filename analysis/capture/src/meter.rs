@@ -164,8 +164,9 @@ pub(super) struct Totals {
     pub(super) results_of_all: u64,
     /// Results that may or may not be copies.
     pub(super) ambiguous: u64,
-    /// See [`Sums::unclear`].
+    /// See [`Sums::unclear`] and [`Sums::elsewhere`].
     pub(super) unclear: u64,
+    pub(super) elsewhere: u64,
     /// Results whose number of contributors is unknown.
     pub(super) uncounted_results: u64,
     /// Packets of formats without a generation time or a worker.
@@ -355,6 +356,7 @@ impl Meter {
                 results_of_all: 0,
                 ambiguous: 0,
                 unclear: 0,
+                elsewhere: 0,
                 uncounted_results: 0,
                 ageless: 0,
                 unseen: 0,
@@ -387,6 +389,12 @@ impl Meter {
     /// Sets whether the two sides are in no common order of time.
     pub(super) fn leave_order(&mut self, unordered: bool) {
         self.sums.unordered = unordered;
+    }
+
+    /// Sets the file of the next event.
+    #[inline]
+    pub(super) fn read_file(&mut self, file: u32) {
+        self.sums.file = file;
     }
 
     /// Adds an event. Events of a worker and of a cluster must be in the order of time.

@@ -31,6 +31,7 @@ pub const CODES: &[(&str, &str)] = &[
         "fates_unknown",
         "What was sent and did not arrive was dropped, replaced or is under way: captures do not show which.",
     ),
+    ("files_alike", "Contributions to sums are in several of the senders' files, and count as retransmissions."),
     ("invalid", "The numbers of the capture cannot be used as they are; the text has the reason."),
     ("late", "Packets that came too late to tell whether they are duplicates: they are counted as new."),
     ("members_unknown", "Packets do not name all updates in an aggregate: no Age-of-Model by worker."),
@@ -225,6 +226,16 @@ fn notes_of_sides(facts: &Facts, totals: &Totals) -> Vec<Note> {
             format!(
                 "{} packets of the senders' captures were there before: they are not counted as sent; capture at one interface",
                 totals.copies
+            ),
+        );
+    }
+    if totals.elsewhere > 0 {
+        say(
+            "files_alike",
+            format!(
+                "{} contributions were in another of the senders' files before, and count as retransmissions, since packets do not show which \
+                 transmission they are: if files have the same frames (a mirror beside a tap, two captures of one host), give one of them",
+                totals.elsewhere
             ),
         );
     }

@@ -50,6 +50,7 @@ pub fn analyze_tables(dir: &Path, formats: Formats, forwards: bool, no_verify: b
     meter.compare_sides();
     // The tables hold deliveries; the index holds the counts of other packets, and whose contributions they were.
     meter.totals.unsent_workers |= index.unsent_workers;
+    meter.totals.elsewhere += index.elsewhere;
     meter.totals.silent_jobs.extend(index.silent_jobs.iter().cloned());
     meter.totals.kinds = Totals::kinds_of(formats, &index.kinds);
     meter.totals.background = index.background;
@@ -253,6 +254,7 @@ pub fn merge_tables(shards: &[PathBuf], out: &Path, no_verify: bool) -> Result<T
                     *first.kinds.entry(kind).or_default() += n;
                 }
                 first.unsent_workers |= index.unsent_workers;
+                first.elsewhere += index.elsewhere;
                 first.silent_jobs.extend(index.silent_jobs);
                 first.files.extend(index.files);
                 first.background = [0, 1].map(|side| first.background[side] + index.background[side]);

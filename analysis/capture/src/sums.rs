@@ -206,6 +206,8 @@ struct Contribution {
     copies: u32,
     /// The [`Contributors`] that it is among.
     counted: u32,
+    /// The file that it was first in.
+    file: u32,
 }
 
 /// Contributors of a sum.
@@ -246,6 +248,9 @@ pub(super) struct Sums {
     /// Results that equal an earlier one of their block, whose contributions were not captured (before them, if the sides are in order):
     /// copies, or sums of transmissions that headers do not distinguish.
     pub(super) unclear: u64,
+    /// The file that is being read, and the contributions that another file had before.
+    pub(super) file: u32,
+    pub(super) elsewhere: u64,
 }
 
 impl Sums {
@@ -275,6 +280,8 @@ impl Sums {
             early: Recent::new(kept),
             ambiguous: 0,
             unclear: 0,
+            file: 0,
+            elsewhere: 0,
         }
     }
 
@@ -286,6 +293,7 @@ impl Sums {
         if let Some(last) = last.filter(|_| !is_new) {
             self.contributions.put((sum, worker), Contribution { again: true, copies: 0, ..last });
             self.ambiguous += u64::from(last.copies);
+            self.elsewhere += u64::from(last.file != self.file);
             return true;
         }
         self.overtaken |= self.renewals.is_over(event);
@@ -301,9 +309,9 @@ impl Sums {
             self.short.take(&sum);
             self.short_count -= 1;
         }
-        let copies = self.early.take(&(sum, worker)).unwrap_or(0);
+        let (file, copies) = (self.file, self.early.take(&(sum, worker)).unwrap_or(0));
         self.unclear -= u64::from(copies);
-        self.contributions.put((sum, worker), Contribution { again: false, copies, counted: open.number });
+        self.contributions.put((sum, worker), Contribution { again: false, copies, counted: open.number, file });
         false
     }
 

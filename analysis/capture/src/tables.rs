@@ -96,6 +96,9 @@ pub struct TablesIndex {
     /// Whether the server's captures have contributions of a worker that the senders' captures lack.
     #[serde(default)]
     pub unsent_workers: bool,
+    /// Contributions that another of the senders' captures had before.
+    #[serde(default)]
+    pub elsewhere: u64,
     /// Formats of jobs of which the server's captures have contributions and no result.
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
     pub silent_jobs: BTreeSet<String>,
@@ -232,6 +235,7 @@ impl Tables {
             kinds: totals.named_kinds(),
             background: totals.background,
             unsent_workers: totals.unsent_workers,
+            elsewhere: totals.elsewhere,
             silent_jobs: totals.silent_jobs.clone(),
             files: self.files,
         };

@@ -52,6 +52,7 @@ impl Meter {
         let all_sent = server.iter().all(is_sent);
         self.totals.unsent_workers = !all_sent || self.pending.is_some() && self.workers.iter().any(is_unsent);
         self.totals.short_sums = self.sums.short_sums();
+        self.totals.elsewhere = self.sums.elsewhere;
         self.totals.silent_jobs = self.jobs.silent(self.totals.formats);
         self.totals.forgot = [&self.pending, &self.ahead].into_iter().flatten().any(Pending::forgot);
     }

@@ -89,6 +89,44 @@ fn copies_of_a_contribution_that_was_sent_again_need_related_clocks() {
     }
 }
 
+/// Packets do not show which transmission they are: of one that two files have, the note says so, however far apart their clocks are.
+/// Parts of one capture, and contributions that were sent again within a file, have no note.
+#[test]
+fn files_with_the_same_contributions_are_named() {
+    let dir = tempfile::tempdir().unwrap();
+    let names = ["a.pcap", "b.pcap"].map(|name| dir.path().join(name));
+    let sent: Vec<_> = (0..BLOCKS).map(|block| (i64::from(block) * 1000 * US, packet(false, 1, block))).collect();
+    let again = |later: i64| sent.iter().map(move |(t, frame)| (t + later, frame.clone())).collect::<Vec<_>>();
+    let (first, second) = (sent[..5].to_vec(), sent[5..].to_vec());
+    let others = (0..BLOCKS).map(|block| (i64::from(block) * 1000 * US, packet(false, 2, block))).collect();
+    let twice = [sent.clone(), again(30_000 * US)].concat();
+    let alike = "10 contributions were in another of the senders' files before";
+    for (place, (files, resent, said)) in [
+        ([sent.clone(), again(0)], 10.0, Some(alike)),
+        ([sent.clone(), again(700 * US)], 10.0, Some(alike)),
+        ([sent.clone(), again(500_000 * US)], 10.0, Some(alike)),
+        ([first, second], 0.0, None),
+        ([twice, others], 10.0, None),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        names.iter().zip(&files).for_each(|(name, frames)| write_unnoted(name, frames));
+        let out = dir.path().join(format!("tables-{place}"));
+        let tables = TablesPlan { dir: out.clone(), run: "run".into(), form: TableForm::Parquet };
+        let plan = CapturePlan::new(all().protocols.formats, Vec::new(), names.to_vec());
+        let measured = analysed(&CapturePlan { tables: Some(tables), ..plan });
+        assert_eq!(value(&measured.lines, "retransmissions"), Some(resent));
+        let text = note(&measured, "files_alike");
+        assert!(
+            text.is_some() == said.is_some() && text.unwrap_or_default().starts_with(said.unwrap_or_default()),
+            "{text:?}"
+        );
+        let replayed = analyze_tables(&out, all().protocols.formats, false, false).unwrap();
+        assert_eq!(note(&replayed, "files_alike"), text);
+    }
+}
+
 /// The note names what is not given yet.
 #[test]
 fn unclear_copies_ask_for_what_was_not_given() {
