@@ -66,6 +66,19 @@ fn having_has_names_of_numbers_with_signs() {
 }
 
 #[test]
+fn numbers_and_columns_may_have_several_signs() {
+    answers(&[
+        (
+            "SELECT - -2 AS a, + -2 AS b, - (-2) AS c, - - -2 AS d, - + 2.5 AS e, seq FROM sent LIMIT 1",
+            "2 -2 2 -2 -2.5 0",
+        ),
+        ("SELECT - -seq AS a, 1 - - -seq AS b, -(-seq) AS c, + -seq AS d FROM sent WHERE seq = 4", "4 -3 4 -4"),
+        ("SELECT - - (seq + 1) AS a, ABS(- -5000) * 1000000 AS b FROM sent WHERE seq = 4", "5 5000000000"),
+        ("SELECT seq FROM sent WHERE seq IN (- -1, -(-4)) ORDER BY seq DESC", "4, 1"),
+    ]);
+}
+
+#[test]
 fn casts_of_constants_refuse_what_their_type_does_not_hold() {
     for (cast, written) in [
         ("CAST(70000 AS SMALLINT)", "CAST(CAST(70000 AS SMALLINT) AS BIGINT)"),

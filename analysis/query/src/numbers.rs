@@ -242,9 +242,31 @@ pub(crate) fn decimal(expr: &mut Expr) -> bool {
     if !digits.parse::<u64>().is_ok_and(|number| number < 1 << 53) {
         return false;
     }
-    let number = Expr::value(Value::Number(format!("{digits}.0"), false));
-    *expr = if is_negative { Expr::UnaryOp { op: UnaryOperator::Minus, expr: Box::new(number) } } else { number };
+    *expr = signed(is_negative, format!("{digits}.0"));
     true
+}
+
+/// Returns the number of these digits.
+fn signed(is_negative: bool, digits: String) -> Expr {
+    let number = Expr::value(Value::Number(digits, false));
+    if is_negative { Expr::UnaryOp { op: UnaryOperator::Minus, expr: Box::new(number) } } else { number }
+}
+
+/// Writes several signs of a number as one, and others with brackets between them: two minus signs in a row begin a comment.
+pub(crate) fn signs(expr: &mut Expr) {
+    let Expr::UnaryOp { op: UnaryOperator::Minus | UnaryOperator::Plus, expr: inner } = &*expr else { return };
+    if matches!(**inner, Expr::Value(_)) {
+        return;
+    }
+    if let Some((is_negative, digits)) = number_of(expr) {
+        *expr = signed(is_negative, digits.to_owned());
+        return;
+    }
+    if let Expr::UnaryOp { expr: inner, .. } = expr
+        && matches!(**inner, Expr::UnaryOp { .. })
+    {
+        **inner = Expr::Nested(inner.clone());
+    }
 }
 
 /// Writes the quantile of QUANTILE_DISC such that polars finds its nearest rank: it multiplies in f64, and rounds up.

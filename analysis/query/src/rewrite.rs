@@ -137,6 +137,7 @@ impl VisitorMut for Rewriter<'_> {
             numbers::discrete_quantile(function);
         }
         texts::write(expr);
+        numbers::signs(expr);
         numbers::widen(expr);
         ControlFlow::Continue(())
     }
