@@ -314,7 +314,8 @@ impl BlackBox {
     /// such result may hold it, too.
     pub(super) fn came_alone(&self, worker: u32, seq: u32) -> bool {
         let whole = |workers: &[u32]| self.arrived.contains(&result_id(workers, seq).0);
-        self.has_single(worker, seq) && !self.workers_of(PacketId::new(worker, seq, 0)).is_some_and(whole)
+        // The usual result is a copy or was whole before, which one look-up tells; attempts take up to 256.
+        !self.workers_of(PacketId::new(worker, seq, 0)).is_some_and(whole) && self.has_single(worker, seq)
     }
 
     /// Returns whether a transmission of this block arrived by itself from a worker.
