@@ -173,7 +173,7 @@ impl<'a> WireBench<'a> {
     }
 
     /// Takes what has come; returns how many frames. Times are the kernel's stamps. Where there are none, they are those at which the look
-    /// began, so that what was taken late does not seem to have left late, and, of the first look after a frame was sent, of the one
+    /// began (also of frames that came during it), so that what was taken late does not seem to have left late, and, of the first look after a frame was sent, of the one
     /// before: what was there already may have left before that. `as_found`, times are those after a frame was found, so that nothing comes before it was sent.
     fn take(&mut self, as_found: bool, each: EachFrame) -> Result<usize> {
         let (mut found, begun) = (0, self.clock.now());
@@ -213,7 +213,7 @@ impl<'a> WireBench<'a> {
                     break;
                 }
             }
-            // Behind a full burst more may have been there.
+            // After a full burst, more may have waited.
             *looked = (if all < BURST { begun } else { floor }, true);
         }
         Ok(found)

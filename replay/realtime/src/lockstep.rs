@@ -91,8 +91,8 @@ pub(crate) struct Coupling {
 fn only_device(topology: &Topology) -> Result<NodeId> {
     topology.only_device().map_err(|devices| {
         Error::config(format!(
-            "target.lockstep: one process is one device, and this network has {devices}; use topology.kind = \"bottleneck\", \"star\", \
-             or \"rack\" with one engine"
+            "target.lockstep: one process is one device, and this network has {devices}; use topology.kind = \"bottleneck\", \"star\" \
+             without standby, or \"rack\" with engines = 1"
         ))
     })
 }

@@ -108,7 +108,9 @@ impl Resolver {
             self.contradictions += 1;
             return;
         };
-        let other = self.transmissions(id.worker(), id.seq()).find(|other| self.is_under_way(*other));
+        let is_sent = |packet: u32| self.packets.t_sent(packet).is_some_and(|t| t <= self.now);
+        let is_other = |packet: &u32| self.is_under_way(*packet) && is_sent(*packet);
+        let other = self.transmissions(id.worker(), id.seq()).find(is_other);
         match other.filter(|_| self.packets.fate(own) == Fate::DeliveredMerged) {
             Some(other) => self.exchange(own, other),
             None => self.duplicates += 1,

@@ -34,10 +34,12 @@ impl Resolver {
         if self.family == Family::Results {
             let packet = self.of_block(id, unseen);
             self.fates.received_packet.push(packet.map_or(NOWHERE, |packet| packet as u32));
-            let received = &records.received;
-            let is_same = |row: usize| received.packet[row] == id.0 && received.count[row] == 1;
-            if packet.is_some() {
-                self.result(id, count, (0..row).any(is_same), unseen);
+            let workers = unseen.workers_of(id);
+            let is_whole = !workers.is_empty() && workers.len() == count;
+            if packet.is_some() && is_whole {
+                self.result(id, count, workers);
+            } else if packet.is_some() && unseen.at_server && count == 1 {
+                self.single(id, records, records.received.t_recv_ps[row]);
             }
             return;
         }
@@ -66,16 +68,9 @@ impl Resolver {
         known.map(|packet| *packet as usize).or_else(|| self.named(id.0))
     }
 
-    /// Records that a result of all workers of its job has delivered the first open transmission of each, and a single packet at a server
-    /// itself, unless it `came_alone` before. The first such result may hold packets that arrived by themselves, too.
-    fn result(&mut self, id: PacketId, count: usize, came_alone: bool, unseen: &Unseen) {
-        let workers = unseen.workers_of(id);
-        if workers.is_empty() || workers.len() != count {
-            if unseen.at_server && count == 1 {
-                self.single(id, came_alone);
-            }
-            return;
-        }
+    /// Records that a result of all workers of its job has delivered the first open transmission of each. The first such result may hold
+    /// packets that arrived by themselves, too.
+    fn result(&mut self, id: PacketId, count: usize, workers: &[u32]) {
         let open = |worker: &u32| self.transmissions(*worker, id.seq()).find(|packet| self.is_under_way(*packet));
         let members: Vec<_> = workers.iter().filter_map(open).collect();
         let is_complete = members.len() == workers.len();
@@ -95,7 +90,7 @@ impl Resolver {
 
     /// Records that a single packet at a server has delivered itself, came again, or names a transmission that was never sent. If a sum of all
     /// workers took its transmission, that held another one of its worker that is under way, or else this one is a copy.
-    fn single(&mut self, id: PacketId, came_alone: bool) {
+    fn single(&mut self, id: PacketId, records: &Records, now: i64) {
         let own = self.index.get(&id.0).map(|own| *own as usize);
         if let Some(own) = own.filter(|own| self.is_under_way(*own)) {
             return self.deliver_unseen(own, true);
@@ -104,8 +99,10 @@ impl Resolver {
             self.fates.contradictions += 1;
             return;
         };
-        let other = self.transmissions(id.worker(), id.seq()).find(|other| self.is_under_way(*other));
-        match other.filter(|_| !came_alone) {
+        let is_sent = |packet: usize| records.sent.t_sent_ps[packet].is_some_and(|t| t <= now);
+        let is_other = |packet: &usize| self.is_under_way(*packet) && is_sent(*packet);
+        let other = self.transmissions(id.worker(), id.seq()).find(is_other);
+        match other.filter(|_| self.fates.fate[own] == Fate::DeliveredMerged) {
             Some(other) => {
                 // The sum held this one.
                 self.fates.fate[other] = Fate::DeliveredMerged;
@@ -245,6 +242,14 @@ mod tests {
         assert_eq!(of(&[first, first, again, again]), (alone, merged, 3, 0));
         assert_eq!(of(&[other, other]), (merged, open, 2, 0));
         assert_eq!(of(&[never, never]), (merged, open, 0, 2));
+        // Worker 1 sends again only after the single packet came, which was in the sum then.
+        let mut story = Story::new();
+        (0..4).for_each(|worker| _ = story.sent_seq(worker, 0, 0, Some(0), 0));
+        story.sent_again(1, 0, 1, 7, 0).received_seq(5, 3, 0, 0, 4).attempt_received(6, first, 0, true);
+        let mut manifest = story.manifest();
+        manifest.unseen = Some(pktgen_core::record::Unseen { at_server: true, ..Default::default() });
+        let fates = Fates::resolve_unseen(&story.records, &manifest, Family::Results);
+        assert_eq!((fates.fate[1], fates.fate[4], fates.duplicates, fates.contradictions), (merged, open, 1, 0));
     }
 
     #[test]

@@ -239,10 +239,11 @@ fn rest(wait: Wait) {
 }
 
 impl Lane {
-    /// Begins a call; returns whether there is a batch for it.
-    fn begin(&mut self) -> bool {
+    /// Begins a call; returns how many frames there may be for it.
+    fn begin(&mut self) -> usize {
         self.there = self.full.slots();
-        self.head.is_some() || self.there > 0
+        self.next();
+        self.head.as_ref().map_or(0, |batch| batch.items.len() - batch.taken) + self.there * BURST
     }
 
     /// Returns when the next batch of this call was found, if there is one.
@@ -380,15 +381,15 @@ impl Wire for Gathered {
         let share = most - most / (self.lanes.len() + 1);
         // Callers read the clock once per call, so what other threads find during it is left for the next one. The own queue is first, since
         // its frames may be sent until it is polled.
-        let has_others = self.lanes.iter_mut().map(Lane::begin).fold(false, |any, own| any | own);
-        let own = self.own.receive(if has_others { most - share } else { most }, each)?;
-        let mut total = 0;
-        while total < share {
+        let others: usize = self.lanes.iter_mut().map(Lane::begin).sum();
+        let own = self.own.receive(most - share.min(others), each)?;
+        let mut total = own.frames;
+        while total < most {
             let earliest = self.lanes.iter_mut().filter_map(|lane| Some((lane.next()?, lane))).min_by_key(|(t, _)| *t);
             let Some((_, lane)) = earliest else { break };
-            total += lane.take(share - total, self.stride, each);
+            total += lane.take(most - total, self.stride, each);
         }
-        Ok(Found { frames: total + own.frames, ..own })
+        Ok(Found { frames: total, ..own })
     }
 
     fn wait(&mut self, timeout_ns: u64) -> Result<()> {
@@ -419,7 +420,7 @@ impl Wire for Gathered {
     fn mode(&self) -> String {
         let count = self.lanes.len() + 1;
         format!(
-            "{}; {count} queues with a thread each, in the order of being found; sends on this one",
+            "{}; {count} queues with a thread each, this one first, the others in the order of being found; sends on this one",
             self.own.mode()
         )
     }
@@ -538,11 +539,11 @@ mod tests {
             while told.full_waits.load(Ordering::Relaxed) == 0 {
                 std::thread::yield_now();
             }
-            assert_eq!(gathered.receive(64, &mut |_| ()).unwrap().frames, 32);
+            assert_eq!(gathered.receive(64, &mut |_| ()).unwrap().frames, 64);
             drop(over);
         });
         let counts = &gathered.tally().queues()[1];
-        assert_eq!(counts.received, 32);
+        assert_eq!(counts.received, 64);
         assert!(counts.dropped == 3 && counts.full_waits > 0, "{counts:?}");
     }
 

@@ -202,7 +202,8 @@ pub trait Wire: Send {
     fn send(&mut self, frames: &[&[u8]]) -> Result<Submitted>;
 
     /// Passes on frames that had arrived before the first of them is passed on, at most `most`, without waiting: a time that the caller
-    /// reads then is not before the departure of any. Allocates nothing.
+    /// reads then is not before the departure of any. Fewer than `most` do not mean that no more wait; none means so, apart from frames that
+    /// a filter holds. Allocates nothing.
     fn receive(&mut self, most: usize, each: &mut dyn FnMut(Arrival<'_>)) -> Result<Found>;
 
     /// Waits until frames may have arrived, at most `timeout_ns`.

@@ -420,37 +420,28 @@ impl Wire for Udp {
     }
 
     fn receive(&mut self, most: usize, each: &mut dyn FnMut(Arrival<'_>)) -> Result<Found> {
-        let mut count = 0;
-        while count < most {
-            let wanted = (most - count).min(BATCH);
-            let taken = match self.incoming.receive(&self.socket, wanted) {
-                Ok(taken) => taken,
+        let count = loop {
+            match self.incoming.receive(&self.socket, most.min(BATCH)) {
+                Ok(taken) => break taken,
                 Err(error) => match error.raw_os_error() {
-                    Some(libc::EAGAIN | libc::EINTR) => break,
-                    _ => {
-                        self.not_received(&error)?;
-                        continue;
-                    }
+                    Some(libc::EAGAIN | libc::EINTR) => break 0,
+                    _ => self.not_received(&error)?,
                 },
-            };
-            for slot in 0..taken {
-                let notice = self.incoming.notice(slot);
-                if let Some(drops) = notice.drops {
-                    self.saw_drops(drops);
-                }
-                let (head, payload, len) = self.incoming.datagram(slot);
-                // A datagram that is no packet of the run arrived like others: a head of zeros matches no worker, so roles count it as unmatched.
-                if !(self.heads)(payload, len, self.down, head) {
-                    head.fill(0);
-                }
-                let bytes = self.incoming.frame(slot);
-                let len = (HEAD + len).max(ETHERNET_MIN);
-                each(Arrival { bytes, len, stamp_ns: notice.stamp_ns, lost: false });
-                count += 1;
             }
-            if taken < wanted {
-                break;
+        };
+        for slot in 0..count {
+            let notice = self.incoming.notice(slot);
+            if let Some(drops) = notice.drops {
+                self.saw_drops(drops);
             }
+            let (head, payload, len) = self.incoming.datagram(slot);
+            // A datagram that is no packet of the run arrived like others: a head of zeros matches no worker, so roles count it as unmatched.
+            if !(self.heads)(payload, len, self.down, head) {
+                head.fill(0);
+            }
+            let bytes = self.incoming.frame(slot);
+            let len = (HEAD + len).max(ETHERNET_MIN);
+            each(Arrival { bytes, len, stamp_ns: notice.stamp_ns, lost: false });
         }
         if let (Some(answers), 1..) = (&mut self.answers, count) {
             answers.taken();
